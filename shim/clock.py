@@ -1,0 +1,34 @@
+"""Time as something the parts are given, so that tests can own it."""
+
+import asyncio
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where every part gets its time from."""
+
+    def now_ms(self) -> int:
+        """Wall clock, milliseconds since the epoch."""
+
+    def ticks_ms(self) -> float:
+        """Monotonic milliseconds; only differences mean anything."""
+
+    async def sleep_ms(self, duration_ms: float) -> None:
+        """Let that much time pass."""
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now_ms(self) -> int:
+        """Wall clock, milliseconds since the epoch."""
+        return time.time_ns() // 1_000_000
+
+    def ticks_ms(self) -> float:
+        """Monotonic milliseconds."""
+        return time.monotonic() * 1000
+
+    async def sleep_ms(self, duration_ms: float) -> None:
+        """Let that much time pass."""
+        await asyncio.sleep(duration_ms / 1000)

@@ -6,6 +6,16 @@ import pytest
 
 from tests.scripted import Scripted, scripted
 
+PEER_TIMEOUT_S = 600
+"""The first test that needs a peer also makes its environment."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        is_peer = item.get_closest_marker("peers") or item.get_closest_marker("conformance")
+        if is_peer and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(PEER_TIMEOUT_S))
+
 
 @pytest.fixture
 async def upstream() -> AsyncIterator[Scripted]:

@@ -1,0 +1,70 @@
+"""What is going on right now, told once a minute as `instance.alive`.
+
+A `request` event is written when a request ends, and a stream can last for weeks: without this the log
+would not show who is connected.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from shim.audit.events import AuditSink, InstanceAlive, Waiting
+from shim.clock import Clock
+
+if TYPE_CHECKING:
+    from shim.audit.trace import Trace
+
+ALIVE_EVERY_MS = 60_000
+_WAITING_AFTER_MS = 1_000
+"""A request younger than this is no wait worth telling."""
+_WAITING_GROUPS = 500
+
+
+class Activity:
+    """Counts requests that ended and holds those that have not."""
+
+    def __init__(self) -> None:
+        self._ended: Counter[str] = Counter()
+        self._open: set[Trace] = set()
+
+    def began(self, trace: "Trace") -> None:
+        """Take up a request."""
+        self._open.add(trace)
+
+    def ended(self, trace: "Trace") -> None:
+        """Count a request that ended."""
+        self._open.discard(trace)
+        self._ended[trace.corner or "none"] += 1
+
+    def alive(self, *, sessions: int, dropped: int) -> InstanceAlive:
+        """Tell the minute that passed and begin the next one."""
+        requests, self._ended = dict(self._ended), Counter()
+        groups: dict[tuple[object, ...], list[Trace]] = {}
+        for trace in self._open:
+            if trace.age_ms >= _WAITING_AFTER_MS:
+                kind = (trace.caller, trace.client_name, trace.client_version, trace.era, trace.method)
+                groups.setdefault(kind, []).append(trace)
+        largest = sorted(groups.values(), key=len, reverse=True)[:_WAITING_GROUPS]
+        return InstanceAlive(
+            requests=requests, sessions=sessions, waiting=tuple(map(_waiting, largest)), dropped=dropped
+        )
+
+
+async def tell_alive(sink: AuditSink, alive: Callable[[], InstanceAlive], clock: Clock) -> None:
+    """Emit what `alive` gives, at once and then every minute, until cancelled."""
+    while True:
+        sink.emit(alive())
+        await clock.sleep_ms(ALIVE_EVERY_MS)
+
+
+def _waiting(traces: "list[Trace]") -> Waiting:
+    one = traces[0]
+    return Waiting(
+        caller=one.caller,
+        caller_kind=one.caller_kind,
+        client=one.client,
+        era=one.era,
+        method=one.method[:200] if one.method else None,
+        count=len(traces),
+        oldest_ms=int(max(trace.age_ms for trace in traces)),
+    )

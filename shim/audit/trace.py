@@ -1,0 +1,235 @@
+"""One request's way through the shim, noted as it goes and written as one `request` event at its end.
+
+Made once per request, so it costs little: no clock but the performance counter, no encoding.
+"""
+
+import itertools
+import re
+import secrets
+from collections.abc import Mapping
+from time import perf_counter
+from typing import Any
+
+from shim.audit.activity import Activity
+from shim.audit.events import (
+    AuditSink,
+    Client,
+    Denied,
+    Lenient,
+    Loss,
+    Outcome,
+    RequestEnded,
+    make,
+)
+
+_STATED_CHARS = 200
+"""Bound of what a client states about itself or asks for: names are for people to read."""
+_HTTP_ERROR = 400
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
+
+_prefix = secrets.token_hex(4)
+_numbers = itertools.count(1)
+
+
+class Trace:
+    """What is known of one request so far; fields are set by whoever finds them out."""
+
+    __slots__ = (
+        "_activity",
+        "_began",
+        "_ended",
+        "_sink",
+        "bytes_in",
+        "bytes_out",
+        "caller",
+        "caller_kind",
+        "caller_label",
+        "client_name",
+        "client_version",
+        "code",
+        "corner",
+        "dialect",
+        "era",
+        "http_status",
+        "legacy_features",
+        "method",
+        "outcome",
+        "request_id",
+        "rules",
+        "task_id",
+        "tool",
+        "trace_id",
+        "upstream",
+        "upstream_calls",
+        "upstream_dialect",
+        "upstream_era",
+        "upstream_ms",
+    )
+
+    def __init__(
+        self,
+        sink: AuditSink,
+        *,
+        request_id: str | None = None,
+        trace_id: str | None = None,
+        upstream: str | None = None,
+        activity: Activity | None = None,
+    ) -> None:
+        self._sink = sink
+        self._activity = activity
+        self._began = perf_counter()
+        self._ended = False
+        self.request_id = request_id or ""
+        self.trace_id = trace_id
+        self.caller: str | None = None
+        self.caller_kind: str | None = None
+        self.caller_label: str | None = None
+        self.client_name: str | None = None
+        self.client_version: str | None = None
+        self.era: str | None = None
+        self.dialect: str | None = None
+        self.upstream = upstream
+        self.upstream_era: str | None = None
+        self.upstream_dialect: str | None = None
+        self.corner: str | None = None
+        self.method: str | None = None
+        self.tool: str | None = None
+        self.task_id: str | None = None
+        self.rules: set[str] = set()
+        self.legacy_features: set[str] = set()
+        self.upstream_calls = 0
+        self.upstream_ms = 0.0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.outcome: Outcome | None = None
+        self.code: int | None = None
+        self.http_status: int | None = None
+
+    @classmethod
+    def incoming(
+        cls, sink: AuditSink, headers: Mapping[str, str], activity: Activity | None = None
+    ) -> "Trace":
+        """Begin the trace of a client's request; a sane `X-Request-Id` of its own is kept."""
+        given = headers.get("X-Request-Id")
+        if given is None or _REQUEST_ID.fullmatch(given) is None:
+            given = f"{_prefix}-{next(_numbers):x}"
+        parent = headers.get("traceparent")
+        found = _TRACEPARENT.fullmatch(parent) if parent is not None else None
+        trace = cls(sink, request_id=given, trace_id=found.group(1) if found else None, activity=activity)
+        if activity is not None:
+            activity.began(trace)
+        return trace
+
+    @classmethod
+    def background(cls, sink: AuditSink, *, upstream: str | None = None) -> "Trace":
+        """Begin the trace of the shim's own work, which no request asked for."""
+        return cls(sink, upstream=upstream)
+
+    @property
+    def age_ms(self) -> float:
+        """How long ago it began."""
+        return (perf_counter() - self._began) * 1000
+
+    @property
+    def client(self) -> Client | None:
+        """Name and version as the client states them, within bounds."""
+        if self.client_name is None:
+            return None
+        return Client(name=_bounded(self.client_name), version=_bounded(self.client_version))
+
+    def towards(self, upstream: str, era: str, dialect: str) -> None:
+        """Note where the request goes; with the client's era known, that gives the corner."""
+        self.upstream, self.upstream_era, self.upstream_dialect = upstream, era, dialect
+        if self.era is not None:
+            self.corner = (self.era[:1] + era[:1]).upper()
+
+    def rule(self, *ids: str) -> None:
+        """Note the rules the request went through."""
+        self.rules.update(ids)
+
+    def feature(self, name: str) -> None:
+        """Note a use of something that ends at sunset."""
+        self.legacy_features.add(name)
+
+    def lenient(self, rule: str, detail: str) -> None:
+        """Write that a tolerant reading was used; `detail` has names and types, never values."""
+        self.rules.add(rule)
+        self._sink.emit(
+            Lenient(rule=rule, detail=_bounded(detail), task_id=_bounded(self.task_id), **self._common())
+        )
+
+    def loss(self, rule: str, field: str) -> None:
+        """Write that something could not cross; `field` is its name, never its value."""
+        self.rules.add(rule)
+        self._sink.emit(
+            Loss(rule=rule, field=field[:_STATED_CHARS], task_id=_bounded(self.task_id), **self._common())
+        )
+
+    def denied(self, reason: str) -> None:
+        """Write why the request is refused; that is its outcome too."""
+        self.outcome = "denied"
+        self._sink.emit(Denied(reason=reason, task_id=_bounded(self.task_id), **self._common()))
+
+    def event(self, name: str, **fields: Any) -> None:
+        """Write an event of that name with this request's context. KeyError, TypeError: no such event."""
+        self._sink.emit(make(name, {**self._common(), **fields}))
+
+    def finish(
+        self, outcome: Outcome | None = None, *, code: int | None = None, http_status: int | None = None
+    ) -> RequestEnded | None:
+        """Write the `request` event and give it; a second call does nothing and gives None.
+
+        Without an outcome: denied if `denied` was called, else told from code and status.
+        """
+        if self._ended:
+            return None
+        self._ended = True
+        if code is not None:
+            self.code = code
+        if http_status is not None:
+            self.http_status = http_status
+        failed = self.code is not None or (self.http_status or 0) >= _HTTP_ERROR
+        self.outcome = self.outcome or outcome or ("error" if failed else "ok")
+        event = RequestEnded(
+            outcome=self.outcome,
+            method=_bounded(self.method),
+            tool=_bounded(self.tool),
+            task_id=_bounded(self.task_id),
+            code=self.code,
+            http_status=self.http_status,
+            ms=round((perf_counter() - self._began) * 1000, 3),
+            upstream_ms=round(self.upstream_ms, 3),
+            upstream_calls=self.upstream_calls,
+            bytes_in=self.bytes_in,
+            bytes_out=self.bytes_out,
+            rules=tuple(sorted(self.rules)),
+            legacy=bool(self.legacy_features),
+            legacy_features=tuple(sorted(self.legacy_features)),
+            **self._common(),
+        )
+        if self._activity is not None:
+            self._activity.ended(self)
+        self._sink.emit(event)
+        return event
+
+    def _common(self) -> dict[str, Any]:
+        return {
+            "request_id": self.request_id or None,
+            "trace_id": self.trace_id,
+            "caller": self.caller,
+            "caller_kind": self.caller_kind,
+            "caller_label": self.caller_label,
+            "client": self.client,
+            "era": self.era,
+            "dialect": self.dialect,
+            "upstream": self.upstream,
+            "upstream_era": self.upstream_era,
+            "upstream_dialect": self.upstream_dialect,
+            "corner": self.corner,
+        }
+
+
+def _bounded(text: str | None) -> str | None:
+    return text if text is None or len(text) <= _STATED_CHARS else text[:_STATED_CHARS]

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import json
 import re
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -388,7 +389,11 @@ async def run(url: str, names: list[str], headers: dict[str, str]) -> dict[str, 
     for name in names:
         transcript = Transcript()
         connection = Connection(url, headers, transcript)
-        outcome = await asyncio.wait_for(JOBS[name](connection), 60)
+        try:
+            outcome = await asyncio.wait_for(JOBS[name](connection), 60)
+        except BaseException:
+            print(f"{name} broke after {json.dumps(transcript.show(None))}", file=sys.stderr)  # noqa: T201 - its log
+            raise
         found[name] = transcript.show(outcome)
     return found
 

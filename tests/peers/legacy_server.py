@@ -3,9 +3,9 @@
     python legacy_server.py [--host H] [--port N] [--stock] [--no-events] [--json]
 
 Prints `listening on <port>` when it accepts connections. `--stock` uses the SDK's task support as it comes,
-with its two faults: a cancelled task can take its session along, and a session that ends stops task creation
-in all others. Without it, tasks run in one group that lives as long as the process. `--no-events` leaves out
-the event store (no event ids, no resumption).
+with its faults: a cancelled task can take its session along, a session that ends stops task creation in all
+others, a waiter can miss the end. Without it, tasks run in one group that lives as long as the process.
+`--no-events` leaves out the event store (no event ids, no resumption).
 """
 
 import argparse
@@ -30,6 +30,9 @@ from mcp.server.streamable_http import EventCallback, EventId, EventMessage, Eve
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import McpError
+from mcp.shared.experimental.tasks.helpers import is_terminal
+from mcp.shared.experimental.tasks.in_memory_task_store import InMemoryTaskStore
+from mcp.shared.experimental.tasks.message_queue import InMemoryTaskMessageQueue
 from pydantic import AnyUrl
 from starlette.applications import Starlette
 from starlette.routing import Route
@@ -57,6 +60,15 @@ class Guarded:
         self._group.start_soon(run)
 
 
+class WakefulStore(InMemoryTaskStore):
+    """A store that does not wait for an end that has come already, as the SDK's can when work is quick."""
+
+    async def wait_for_update(self, task_id: str) -> None:
+        task = await self.get_task(task_id)
+        if task is None or not is_terminal(task.status):
+            await super().wait_for_update(task_id)
+
+
 class LastingTaskSupport(TaskSupport):
     """Task support whose group is the process's, not that of the session that came last."""
 
@@ -82,8 +94,7 @@ def enable_tasks(*, stock: bool) -> contextlib.AbstractAsyncContextManager[None]
     if stock:
         handlers.enable_tasks()
         return contextlib.nullcontext()
-    support = LastingTaskSupport.in_memory()
-    assert isinstance(support, LastingTaskSupport)
+    support = LastingTaskSupport(WakefulStore(), InMemoryTaskMessageQueue())
     handlers._task_support = support
     handlers._register_default_task_handlers()
     return support.run_process()

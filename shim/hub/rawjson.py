@@ -29,19 +29,22 @@ class RawJsonError(ValueError):
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _encode = msgspec.json.Encoder().encode
 
-_WS = re.compile(rb"[ \t\n\r]*")
-_STRING = re.compile(rb'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
+_STRING = rb'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"'
+_OPEN = re.compile(rb"[ \t\n\r]*\{[ \t\n\r]*")
+_KEY = re.compile(rb"[ \t\n\r]*(" + _STRING + rb")[ \t\n\r]*:[ \t\n\r]*")
+_NEXT = re.compile(rb"[ \t\n\r]*,?[ \t\n\r]*")
 
 
 def members(data: bytes) -> Members:
     """Split an object into raw members; of repeated keys the last one wins. Raises RawJsonError."""
+    _require_utf8(data)  # msgspec does not look into the strings it skips
     try:
         return {key: bytes(value) for key, value in _members.decode(data).items()}
     except msgspec.ValidationError as exc:
         raise RawJsonError("not_object", "expected a JSON object") from exc
     except RecursionError as exc:
         raise RawJsonError("too_deep", "the JSON is nested too deeply") from exc
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except msgspec.DecodeError:
         return _slow_members(data)
 
 
@@ -58,17 +61,15 @@ def strict_members(data: bytes) -> Members:
             if key.lower() in seen:
                 raise RawJsonError("duplicate", f"the key {key!r} stands twice in different case", key)
             seen.add(key.lower())
-    at = _skip(data, 0) + 1
+    at = _OPEN.match(data).end()  # type: ignore[union-attr]  # it is an object, see above
     for key, value in found.items():
-        token = _STRING.match(data, _skip(data, at))
-        if token is None or not _same_key(token.group(), key):
+        token = _KEY.match(data, at)
+        if token is None or not _same_key(token[1], key):
             _refuse_duplicate(data, at)
-        at = _skip(data, _skip(data, token.end()) + 1)
+        at = token.end()
         if not data.startswith(value, at):
             raise RawJsonError("duplicate", f"the key {key!r} stands twice", key)
-        at = _skip(data, at + len(value))
-        if data[at : at + 1] == b",":
-            at += 1
+        at = _NEXT.match(data, at + len(value)).end()  # type: ignore[union-attr]  # it matches nothing, too
     if data[at : at + 1] != b"}":
         _refuse_duplicate(data, at)
     return found
@@ -76,18 +77,22 @@ def strict_members(data: bytes) -> Members:
 
 def join(parts: Mapping[str, bytes]) -> bytes:
     """Build an object from raw members, byte for byte as they are."""
-    return b"{" + b",".join(_encode_key(key) + b":" + value for key, value in parts.items()) + b"}"
+    return b"{" + b",".join(encode(key) + b":" + value for key, value in parts.items()) + b"}"
 
 
 def encode(value: Any) -> bytes:
     """Encode a plain Python value as compact JSON."""
-    return _encode(value)
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:  # a lone surrogate
+        return json.dumps(value, separators=(",", ":")).encode()
 
 
 def decode(data: bytes) -> Any:
-    """Decode a small envelope value; numbers beyond 64 bits keep their value. Raises RawJsonError."""
+    """Decode a small envelope value; integers keep their value up to 4,300 digits. Raises RawJsonError."""
+    _require_utf8(data)
     try:
-        return json.loads(data, parse_constant=_refuse_constant)
+        return _scanner.decode(data.decode())
     except RecursionError as exc:
         raise RawJsonError("too_deep", "the JSON is nested too deeply") from exc
     except ValueError as exc:
@@ -102,11 +107,13 @@ def string(data: bytes | None) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _encode_key(key: str) -> bytes:
+def _require_utf8(data: bytes) -> None:
+    if data.isascii():
+        return
     try:
-        return _encode(key)
-    except UnicodeEncodeError:  # a lone surrogate
-        return json.dumps(key).encode()
+        data.decode()
+    except UnicodeDecodeError as exc:
+        raise RawJsonError("utf8", "the JSON is not UTF-8") from exc
 
 
 def _same_key(token: bytes, key: str) -> bool:
@@ -116,14 +123,9 @@ def _same_key(token: bytes, key: str) -> bool:
     return bool(json.loads(token) == key)
 
 
-def _skip(data: bytes, at: int) -> int:
-    match = _WS.match(data, at)
-    return match.end() if match else at
-
-
 def _refuse_duplicate(data: bytes, at: int) -> NoReturn:
-    token = _STRING.match(data, _skip(data, at))
-    key = json.loads(token.group()) if token else ""
+    token = _KEY.match(data, at)
+    key = json.loads(token[1]) if token else ""
     raise RawJsonError("duplicate", f"the key {key!r} stands twice", key)
 
 
@@ -131,26 +133,23 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-_scanner = json.JSONDecoder(parse_constant=_refuse_constant)
+def _integer(digits: str) -> int | float:
+    try:
+        return int(digits)
+    except ValueError:  # more digits than Python takes
+        return float(digits)
+
+
+_scanner = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_integer)
 
 
 def _slow_members(data: bytes) -> Members:
     """Split an object with the standard library, for input msgspec refuses."""
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as exc:
-        raise RawJsonError("utf8", "the body is not UTF-8") from exc
-    try:
-        value = _scanner.decode(text)
-        if not isinstance(value, dict):
-            raise RawJsonError("not_object", "expected a JSON object")
-        return _slices(text)
-    except RecursionError as exc:
-        raise RawJsonError("too_deep", "the JSON is nested too deeply") from exc
-    except RawJsonError:
-        raise
-    except ValueError as exc:
-        raise RawJsonError("syntax", f"not JSON: {exc}") from exc
+    text = data.decode()
+    value = decode(data)
+    if not isinstance(value, dict):
+        raise RawJsonError("not_object", "expected a JSON object")
+    return _slices(text)
 
 
 def _slices(text: str) -> Members:

@@ -1,0 +1,35 @@
+"""The operator's log: for people on a terminal, JSON lines otherwise."""
+
+import logging
+import sys
+from typing import Literal
+
+import structlog
+
+
+def set_up(level: str, form: Literal["auto", "console", "json"]) -> None:
+    """Set the process's log up, the libraries' messages included."""
+    console = form == "console" or (form == "auto" and sys.stderr.isatty())
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+    ]
+    last: list[structlog.typing.Processor] = (
+        [structlog.dev.ConsoleRenderer()]
+        if console
+        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    )
+    number = logging.getLevelNamesMapping()[level.upper()]
+    structlog.configure(
+        processors=[*shared, *last],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=[
+        structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last,
+    ], foreign_pre_chain=shared))  # fmt: skip
+    logging.basicConfig(handlers=[handler], level=max(number, logging.WARNING), force=True)

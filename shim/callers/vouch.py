@@ -1,0 +1,67 @@
+"""Which credentials an upstream has accepted lately, and the newest one of each caller (OWN-VOUCH, OWN-CREDENTIAL)."""
+
+from collections import OrderedDict
+
+from shim.callers.caller import Caller, Credential
+from shim.clock import Clock
+
+_REMEMBERED = 50_000
+
+
+class VouchBook:
+    """Believes an unverified claim only while an upstream's acceptance of that very credential is young."""
+
+    def __init__(self, clock: Clock, vouch_ms: int) -> None:
+        self._clock = clock
+        self._vouch_ms = vouch_ms
+        self._until: OrderedDict[str, int] = OrderedDict()
+
+    def vouch(self, caller: Caller) -> None:
+        """Note that an upstream accepted a request with this credential."""
+        credential = caller.credential
+        if credential is None:
+            return
+        until = self._clock.now_ms() + self._vouch_ms
+        if credential.expires_ms is not None:
+            until = min(until, credential.expires_ms)
+        self._until[credential.fingerprint] = until
+        self._until.move_to_end(credential.fingerprint)
+        if len(self._until) > _REMEMBERED:
+            self._until.popitem(last=False)
+
+    def is_vouched(self, caller: Caller) -> bool:
+        """Tell whether what the caller says of itself may be believed now."""
+        if caller.kind != "token":
+            return True
+        credential = caller.credential
+        return credential is not None and self._until.get(credential.fingerprint, 0) > self._clock.now_ms()
+
+
+class CredentialStore:
+    """Holds each caller's newest accepted credential for the shim's own work on that caller's tasks."""
+
+    def __init__(self, clock: Clock, hold_ms: int) -> None:
+        self._clock = clock
+        self._hold_ms = hold_ms
+        self._held: OrderedDict[str, tuple[int, Credential]] = OrderedDict()
+
+    def hold(self, caller: Caller) -> None:
+        """Keep a caller's credential, in memory only."""
+        if caller.credential is None:
+            return
+        until = self._clock.now_ms() + self._hold_ms
+        if caller.credential.expires_ms is not None:
+            until = min(until, caller.credential.expires_ms)
+        self._held[caller.key] = (until, caller.credential)
+        self._held.move_to_end(caller.key)
+        if len(self._held) > _REMEMBERED:
+            self._held.popitem(last=False)
+
+    def get(self, key: str) -> Credential | None:
+        """Give a caller's credential while it may be used."""
+        until, credential = self._held.get(key, (0, None))
+        return credential if until > self._clock.now_ms() else None
+
+    def drop(self, key: str) -> None:
+        """Forget a credential that an upstream has refused."""
+        self._held.pop(key, None)

@@ -1,0 +1,77 @@
+"""A blocking `tasks/result` served from the hub (LL-ROUTE, CS-RESULT)."""
+
+import asyncio
+
+from aiohttp import web
+
+from shim.config import Config
+from shim.fronts.reply import Reply
+from shim.hub.dialect import Dialect
+from shim.hub import rawjson
+from shim.hub.status import TERMINAL
+from shim.ledger.records import TaskRow
+from shim.tasks.service import Tasks
+from shim.upstreams.base import Context
+from shim.wire.envelope import with_related_task
+from shim.wire.jsonrpc import write_error, write_request, write_result
+
+_CANCELLED = (-32603, "task was cancelled")
+
+
+async def wait_for_result(
+    config: Config, tasks: Tasks, ctx: Context, row: TaskRow, reply: Reply, message_id: bytes,
+    *, dialect: Dialect, ask: bool,
+) -> web.StreamResponse:  # fmt: skip
+    """Answer once the task has ended; headers go at once, a comment keeps the stream alive.
+
+    `ask` sends the task's questions on this stream, under the upstream's own ids: the asking session is
+    the one the task lives in, so its client can answer them. A waiter that leaves ends nothing.
+    """
+    if row.status not in TERMINAL:
+        await reply.open_stream()
+        row = await _wait(config, tasks, ctx, row, reply, ask=ask)
+    if row.result is not None:
+        result = row.result
+        if dialect.related_task:
+            result = with_related_task(result, row.task_id)
+        return await reply.send(write_result(message_id, result))
+    if row.error is not None:
+        error = rawjson.members(row.error)
+        code = rawjson.decode(error.get("code", b"-32603"))
+        message = rawjson.string(error.get("message")) or ""
+        return await reply.send(write_error(message_id, code, message, error.get("data")))
+    return await reply.send(write_error(message_id, *_CANCELLED, None))
+
+
+async def _wait(
+    config: Config, tasks: Tasks, ctx: Context, row: TaskRow, reply: Reply, *, ask: bool
+) -> TaskRow:
+    sent: set[str] = set()
+    end = asyncio.ensure_future(tasks.ended(ctx, row))
+    keepalive_s = config.legacy.keepalive_ms / 1000
+    try:
+        with tasks.room.changes.watching(row.pk) as changed:
+            while True:
+                if ask:
+                    await _ask(tasks, row, reply, sent)
+                news = asyncio.ensure_future(changed.wait())
+                done, _ = await asyncio.wait(
+                    (end, news), timeout=keepalive_s, return_when=asyncio.FIRST_COMPLETED
+                )
+                news.cancel()
+                changed.clear()
+                if end in done:
+                    return end.result()
+                if not done:
+                    await reply.comment()
+    finally:
+        end.cancel()
+
+
+async def _ask(tasks: Tasks, row: TaskRow, reply: Reply, sent: set[str]) -> None:
+    for asked in await tasks.room.ledger.inputs(row.pk):
+        if asked.upstream_id is not None and asked.key not in sent:
+            sent.add(asked.key)
+            await reply.event(
+                write_request(asked.upstream_id, asked.method, rawjson.members(asked.params))
+            )

@@ -1,0 +1,222 @@
+"""The front for clients of 2026-07-28: stateless requests with `_meta`, tasks by SEP-2663."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from shim.callers.caller import Caller
+from shim.callers.vouch import VouchBook
+from shim.config import Config
+from shim.fronts.reply import Reply
+from shim.hub import rawjson
+from shim.hub.codec import write_create, write_get
+from shim.hub.dialect import Dialect
+from shim.hub.rawjson import Members
+from shim.ledger.records import TaskRow
+from shim.tasks.idempotency import Keyed
+from shim.tasks.service import Tasks
+from shim.tasks.view import task_of
+from shim.upstreams.base import Context, Upstream
+from shim.wire.envelope import (
+    ModernMeta,
+    discover_result,
+    legacy_params,
+    modern_error,
+    modern_result,
+    read_modern_meta,
+    task_result,
+)
+from shim.wire.errors import invalid_params, invalid_request, method_not_found, missing_capability
+from shim.wire.headers import check_modern_headers
+from shim.wire.jsonrpc import Notification, Request, Response, write_error, write_result
+
+ACK = b'{"resultType":"complete"}'
+IDEMPOTENCY_META = "io.taskshim/idempotencyKey"
+_IDEMPOTENCY_CHARS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One modern request, checked."""
+
+    request: Request
+    meta: ModernMeta
+    ctx: Context
+    upstream: Upstream
+    vouched: bool
+    idempotency_key: str | None
+
+
+Handler = Callable[[Call], Awaitable[Response]]
+
+
+class ModernFront:
+    """Serves modern requests; a method that is not in the table does not exist (ML-GONE)."""
+
+    def __init__(self, config: Config, tasks: Tasks, dialect: Dialect, vouches: VouchBook) -> None:
+        self._config = config
+        self._tasks = tasks
+        self._dialect = dialect
+        self._vouches = vouches
+        methods = dialect.methods
+        self._handlers: Mapping[str, Handler] = {
+            "server/discover": self._discover,
+            "tools/list": self._plain,
+            "tools/call": self._tools_call,
+            "prompts/list": self._plain,
+            "prompts/get": self._plain,
+            "resources/list": self._plain,
+            "resources/templates/list": self._plain,
+            "resources/read": self._plain,
+            "completion/complete": self._plain,
+            str(methods.get): self._get,
+            str(methods.update): self._update,
+            str(methods.cancel): self._cancel,
+        }
+        self._needs_extension = frozenset((str(methods.get), str(methods.update), str(methods.cancel)))
+
+    async def handle(
+        self,
+        http: web.BaseRequest,
+        message: Request | Notification | Response,
+        ctx: Context,
+        upstream: Upstream,
+        reply: Reply,
+    ) -> web.StreamResponse:
+        """Answer one message of a modern client. Raises ShimError."""
+        if isinstance(message, Notification):
+            return reply.empty(202)
+        if isinstance(message, Response):
+            raise invalid_request("a modern client sends no responses: answer by tasks/update or a retry")
+        trace = ctx.trace
+        trace.method = message.method
+        meta = read_modern_meta(message.params)
+        for one in check_modern_headers(
+            http.headers, message, meta, missing_name=self._config.modern.missing_mcp_name
+        ):
+            trace.lenient(one.rule, one.detail)
+        handler = self._handlers.get(message.method)
+        if handler is None:
+            trace.rule("ML-GONE")
+            raise method_not_found(message.method)
+        if message.method in self._needs_extension and not meta.declares_tasks:
+            trace.rule("ML-UNDECLARED")
+            raise missing_capability()
+        _fill(ctx, meta, reply)
+        call = Call(
+            message, meta, ctx, upstream, self._vouched(ctx.caller),
+            _idempotency_key(http, meta) if message.method == "tools/call" else None,
+        )  # fmt: skip
+        response = await handler(call)
+        if response.error is not None:
+            code, error_message, data = modern_error(response.error)
+            trace.code = code
+            return await reply.send(write_error(message.id, code, error_message, data))
+        return await reply.send(write_result(message.id, response.result or b"{}"))
+
+    async def _discover(self, call: Call) -> Response:
+        call.ctx.trace.rule("ML-DISCOVER")
+        facts = await call.upstream.facts(call.ctx)
+        return _result(discover_result(facts.init, has_tasks=facts.has_tasks))
+
+    async def _plain(self, call: Call) -> Response:
+        response = await call.upstream.plain(
+            call.ctx, call.request.method, legacy_params(call.request.params, call.meta)
+        )
+        return await self._enveloped(call, response)
+
+    async def _tools_call(self, call: Call) -> Response:
+        tool = rawjson.string(call.request.params.get("name"))
+        if tool is None:
+            raise invalid_params("params.name: expected the name of a tool")
+        call.ctx.trace.tool = tool
+        if call.idempotency_key is None:
+            return await self._run_tool(call, tool)
+        keyed = Keyed(call.idempotency_key, rawjson.join(legacy_params(call.request.params, call.meta)))
+        return await self._tasks.idempotency.once(call.ctx, keyed, lambda: self._run_tool(call, tool))
+
+    async def _run_tool(self, call: Call, tool: str) -> Response:
+        plan = await self._tasks.plan(call.ctx, call.upstream, tool, declared=call.meta.declares_tasks)
+        if not plan.as_task:
+            return await self._plain(call)
+        call.ctx.trace.rule("ML-CREATE")
+        made = await self._tasks.create(
+            call.ctx, call.upstream, legacy_params(call.request.params, call.meta),
+            ttl_ms=self._config.tasks.default_ttl_ms,
+        )  # fmt: skip
+        if isinstance(made, Response):
+            return await self._enveloped(call, made)
+        if plan.wait:
+            return self._outcome(await self._tasks.ended(call.ctx, made))
+        both = self._config.modern.create_result == "both"
+        return _result(write_create(self._dialect, task_of(made), nested_too=both))
+
+    async def _get(self, call: Call) -> Response:
+        call.ctx.trace.rule("ML-GET")
+        row = await self._tasks.get(call.ctx, _task_id(call.request.params), vouched=call.vouched)
+        task = await self._tasks.shown(call.ctx, row)
+        return _result(write_get(self._dialect, task))
+
+    async def _update(self, call: Call) -> Response:
+        call.ctx.trace.rule("ML-UPDATE")
+        raw = call.request.params.get("inputResponses")
+        if raw is None:
+            raise invalid_params("params.inputResponses: expected an object of answers by key")
+        try:
+            responses = rawjson.strict_members(raw)
+            for answer in responses.values():
+                rawjson.members(answer)
+        except rawjson.RawJsonError as exc:
+            raise invalid_params(f"params.inputResponses: {exc}") from exc
+        await self._tasks.update(call.ctx, _task_id(call.request.params), responses, vouched=call.vouched)
+        return _result(ACK)
+
+    async def _cancel(self, call: Call) -> Response:
+        call.ctx.trace.rule("ML-CANCEL")
+        await self._tasks.cancel(call.ctx, _task_id(call.request.params), vouched=call.vouched)
+        return _result(ACK)
+
+    def _outcome(self, row: TaskRow) -> Response:
+        """Give what a plain call would have got (ML-UNDECLARED, `undeclared = "wait"`)."""
+        if row.result is not None:
+            return _result(task_result(row.result))
+        error = row.error or rawjson.encode({"code": -32603, "message": "task was cancelled"})
+        return Response(None, None, error)
+
+    async def _enveloped(self, call: Call, response: Response) -> Response:
+        if response.result is None:
+            return response
+        facts = await call.upstream.facts(call.ctx)
+        server_info = facts.init.get("serverInfo")
+        return _result(modern_result(response.result, method=call.request.method, server_info=server_info))
+
+    def _vouched(self, caller: Caller) -> bool:
+        return caller.kind != "token" or self._vouches.is_vouched(caller)
+
+
+def _fill(ctx: Context, meta: ModernMeta, reply: Reply) -> None:
+    ctx.client_name, ctx.client_version = meta.client_name, meta.client_version
+    ctx.trace.client_name, ctx.trace.client_version = meta.client_name, meta.client_version
+    ctx.kinds, ctx.capabilities = meta.kinds, meta.capabilities
+    ctx.progress_token = meta.progress_token
+    ctx.wants_logs = meta.log_level is not None
+    ctx.notify = reply.notify
+
+
+def _result(result: bytes) -> Response:
+    return Response(None, result, None)
+
+
+def _task_id(params: Members) -> str:
+    task_id = rawjson.string(params.get("taskId"))
+    if task_id is None:
+        raise invalid_params("params.taskId: expected a string")
+    return task_id
+
+
+def _idempotency_key(http: web.BaseRequest, meta: ModernMeta) -> str | None:
+    key = http.headers.get("Idempotency-Key") or rawjson.string(meta.foreign.get(IDEMPOTENCY_META))
+    if key is not None and not 0 < len(key) <= _IDEMPOTENCY_CHARS:
+        raise invalid_params(f"Idempotency-Key: expected 1 to {_IDEMPOTENCY_CHARS} characters")
+    return key

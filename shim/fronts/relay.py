@@ -1,0 +1,84 @@
+"""Passing a legacy client's exchange through, byte for byte, with an eye on what concerns tasks (LL-1).
+
+The request is re-built from its parsed members; the answer and its streams go back as they came. A
+`Tap` sees each message on the way and may hold it until something is on disk.
+"""
+
+from collections.abc import Awaitable, Callable
+
+import aiohttp
+from aiohttp import hdrs, web
+
+from shim.fronts.reply import SSE_TYPE, Reply
+from shim.upstreams.authority import Authority
+from shim.upstreams.base import Context
+from shim.upstreams.http import Link, media_type
+
+Tap = Callable[[bytes], Awaitable[bytes | None]]
+"""Sees one message before it passes; None lets it pass as it is, bytes replace it."""
+
+_BACK = ("Mcp-Session-Id", "WWW-Authenticate", "Retry-After", "Allow", "Mcp-Protocol-Version")
+_ONWARDS = ("Accept", "Mcp-Session-Id", "Mcp-Protocol-Version", "Last-Event-ID")
+_JSON = b"{"
+
+
+class Relay:
+    """Forwards exchanges to one upstream."""
+
+    def __init__(self, link: Link, authority: Authority) -> None:
+        self._link = link
+        self._authority = authority
+
+    async def forward(
+        self,
+        http: web.BaseRequest,
+        ctx: Context,
+        reply: Reply,
+        body: bytes | None,
+        *,
+        tap: Tap | None = None,
+        opened: Callable[[aiohttp.ClientResponse, bytes], Awaitable[bytes | None]] | None = None,
+    ) -> web.StreamResponse:
+        """Send the request on and the answer back. Raises NeverSent, Interrupted.
+
+        `opened` sees a whole JSON answer together with its headers (a session being opened).
+        """
+        headers = self._headers(http, ctx, has_body=body is not None)
+        ctx.trace.upstream_calls += 1
+        response = await self._link.send(http.method, headers, body, patient=True)
+        async with response:
+            ctx.trace.http_status = response.status
+            if response.status < 300:  # noqa: PLR2004 - a 2xx
+                self._authority.accepted(ctx)
+            for name in _BACK:
+                for value in response.headers.getall(name, ()):
+                    reply.add_header(name, value)
+            if media_type(response.headers) == SSE_TYPE:
+                return await self._stream(response, reply, tap)
+            answer = await self._link.read(response)
+            if opened is not None:
+                answer = await opened(response, answer) or answer
+            elif tap is not None and answer.lstrip()[:1] == _JSON:
+                answer = await tap(answer) or answer
+            return reply.raw(response.status, answer, response.headers.get(hdrs.CONTENT_TYPE))
+
+    async def _stream(
+        self, response: aiohttp.ClientResponse, reply: Reply, tap: Tap | None
+    ) -> web.StreamResponse:
+        await reply.open_stream(response.status)
+        async for frame in self._link.frames(response):
+            raw = frame.raw
+            if tap is not None and frame.data and frame.data[:1] == _JSON:
+                replaced = await tap(frame.data)
+                if replaced is not None:
+                    raw = frame.with_data(replaced)
+            await reply.raw_frame(raw)
+        return await reply.end_stream()
+
+    def _headers(self, http: web.BaseRequest, ctx: Context, *, has_body: bool) -> list[tuple[str, str]]:
+        headers = [(name, value) for name in _ONWARDS for value in http.headers.getall(name, ())]
+        if has_body:
+            headers.append((hdrs.CONTENT_TYPE, "application/json"))
+        headers.extend(self._authority.headers(ctx))
+        return headers
+

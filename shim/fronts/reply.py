@@ -1,0 +1,107 @@
+"""One answer to one client request: JSON while nothing else has to be said, an event stream from then on."""
+
+import asyncio
+from collections.abc import Iterable
+
+from aiohttp import hdrs, web
+
+from shim.audit.trace import Trace
+from shim.wire.jsonrpc import Notification, write_notification
+from shim.wire.sse import COMMENT, encode_event
+
+JSON_TYPE = "application/json"
+SSE_TYPE = "text/event-stream"
+
+
+class SlowReader(ConnectionError):
+    """The client did not read for `limits.slow_reader_ms`; it is shed, nothing is buffered for it."""
+
+
+class Reply:
+    """Answers a request, at once or by a stream."""
+
+    def __init__(
+        self, request: web.BaseRequest, trace: Trace, headers: Iterable[tuple[str, str]], *, slow_reader_ms: int
+    ) -> None:
+        self._request = request
+        self._trace = trace
+        self._headers = [*headers, ("X-Request-Id", trace.request_id)]
+        self._patience_s = slow_reader_ms / 1000
+        self._stream: web.StreamResponse | None = None
+
+    @property
+    def streaming(self) -> bool:
+        """True once the answer is an event stream."""
+        return self._stream is not None
+
+    def add_header(self, name: str, value: str) -> None:
+        """Add a header; only before the answer has begun."""
+        self._headers.append((name, value))
+
+    async def open_stream(self, status: int = 200) -> None:
+        """Send the headers of an event stream now."""
+        if self._stream is None:
+            self._trace.http_status = status
+            stream = web.StreamResponse(status=status, headers=self._headers)
+            stream.content_type = SSE_TYPE
+            stream.headers[hdrs.CACHE_CONTROL] = "no-cache, no-transform"
+            stream.headers["X-Accel-Buffering"] = "no"
+            await stream.prepare(self._request)
+            self._stream = stream
+
+    async def notify(self, notification: Notification) -> None:
+        """Send a notification before the answer; the answer becomes a stream."""
+        await self.event(write_notification(notification.method, notification.params))
+
+    async def event(self, message: bytes) -> None:
+        """Send a message on the stream. Raises SlowReader."""
+        await self.open_stream()
+        await self._write(encode_event(message))
+
+    async def raw_frame(self, frame: bytes) -> None:
+        """Pass a frame of an upstream's stream on as it came. Raises SlowReader."""
+        await self._write(frame)
+
+    async def end_stream(self) -> web.StreamResponse:
+        """Finish the stream; it must be open."""
+        assert self._stream is not None  # noqa: S101 - a fault of ours, not of a peer
+        await self._stream.write_eof()
+        return self._stream
+
+    def raw(self, status: int, body: bytes, content_type: str | None) -> web.StreamResponse:
+        """Finish with an upstream's whole answer as it came."""
+        self._trace.http_status = status
+        self._trace.bytes_out += len(body)
+        headers = self._headers if content_type is None else [*self._headers, (hdrs.CONTENT_TYPE, content_type)]
+        return web.Response(status=status, body=body or None, headers=headers)
+
+    async def comment(self) -> None:
+        """Keep the stream alive."""
+        await self._write(COMMENT)
+
+    async def send(self, body: bytes, status: int = 200) -> web.StreamResponse:
+        """Finish with a JSON-RPC message, on the stream if there is one."""
+        self._trace.http_status = status
+        if self._stream is None:
+            self._trace.bytes_out += len(body)
+            return web.Response(status=status, body=body, headers=self._headers, content_type=JSON_TYPE)
+        await self.event(body)
+        await self._stream.write_eof()
+        return self._stream
+
+    def empty(self, status: int) -> web.StreamResponse:
+        """Finish without a body."""
+        self._trace.http_status = status
+        return web.Response(status=status, headers=self._headers)
+
+    async def _write(self, data: bytes) -> None:
+        if self._stream is None:
+            return
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await self._stream.write(data)
+        except TimeoutError:
+            if self._request.transport is not None:
+                self._request.transport.abort()
+            raise SlowReader("the client does not read") from None
+        self._trace.bytes_out += len(data)

@@ -1,0 +1,109 @@
+"""Legacy clients' sessions: whose each is, and that it is on disk before the client knows its id (LL-OWN)."""
+
+from msgspec.structs import replace
+
+from shim.callers.resolve import Resolver
+from shim.clock import Clock
+from shim.config import Config
+from shim.hub import rawjson
+from shim.hub.dialect import Dialect
+from shim.hub.rawjson import Members, RawJsonError
+from shim.ledger.protocol import Ledger
+from shim.ledger.records import SessionRow
+from shim.upstreams.base import Context, Upstream
+from shim.wire.envelope import declared_kinds, fit_capabilities
+from shim.wire.errors import unknown_session
+from shim.wire.jsonrpc import Response, read_upstream, write_result
+
+
+class ClientSessions:
+    """The sessions that clients opened through the shim."""
+
+    def __init__(self, config: Config, ledger: Ledger, upstream: Upstream, clock: Clock) -> None:
+        self._config = config
+        self._ledger = ledger
+        self._upstream = upstream
+        self._clock = clock
+
+    async def require(self, session_id: str | None, ctx: Context) -> SessionRow | None:
+        """Give the caller's session; None where the request names none.
+
+        A foreign and an unknown session raise the same error; the log tells which.
+        """
+        if session_id is None:
+            return None
+        row = await self._ledger.session_of(ctx.caller.key, session_id)
+        if row is None or row.closed or row.side != "client":
+            known = await self._ledger.session(session_id)
+            if known is None and await self._adopt(session_id, ctx):
+                return await self._ledger.session_of(ctx.caller.key, session_id)
+            foreign = known is not None and known.caller != ctx.caller.key
+            ctx.trace.denied("session_foreign" if foreign else "unknown_session")
+            raise unknown_session()
+        ctx.trace.client_name, ctx.trace.client_version = row.client_name, row.client_version
+        ctx.client_name, ctx.client_version, ctx.kinds = row.client_name, row.client_version, row.kinds
+        self._ledger.touch_session(session_id, self._clock.now_ms())
+        return row
+
+    def fill(self, ctx: Context, params: Members) -> None:
+        """Take what an initialize says of its client."""
+        try:
+            info = rawjson.members(params.get("clientInfo", b"{}"))
+        except RawJsonError:
+            info = {}
+        ctx.client_name = rawjson.string(info.get("name")) or "unknown"
+        ctx.client_version = rawjson.string(info.get("version")) or "0"
+        ctx.trace.client_name, ctx.trace.client_version = ctx.client_name, ctx.client_version
+        ctx.kinds = declared_kinds(params.get("capabilities", b"{}"))
+
+    async def opened(
+        self, session_id: str | None, body: bytes, ctx: Context, dialect: Dialect, resolver: Resolver
+    ) -> bytes | None:
+        """Write a new session down before its id is passed on; fit the capabilities to the client's dialect."""
+        message = read_upstream(body)
+        if not isinstance(message, Response) or message.result is None or message.id is None:
+            return None
+        if session_id is not None:
+            if ctx.caller.kind in {"session", "none"}:
+                ctx.caller = resolver.session_caller(session_id)
+                ctx.trace.caller, ctx.trace.caller_kind = ctx.caller.key, ctx.caller.kind
+            await self._ledger.add_session(self._row(session_id, message.result, ctx, dialect))
+            ctx.trace.event("session.opened", side="client", reason="initialize")
+        if dialect.name == self._upstream.dialect.name:
+            return None
+        return write_result(message.id, fit_capabilities(message.result, tasks=dialect.lists_task_support))
+
+    async def speaks(self, session: SessionRow, dialect: str) -> None:
+        """Note the dialect a session's client last spoke (CS-DETECT)."""
+        await self._ledger.set_session_dialect(session.session_id, dialect)
+
+    async def close(self, session: SessionRow, ctx: Context) -> None:
+        """Note that the client ended its session."""
+        await self._ledger.close_session(session.session_id)
+        ctx.trace.event("session.closed", side="client", reason="delete")
+
+    async def _adopt(self, session_id: str, ctx: Context) -> bool:
+        """Take over a session that was opened before the shim stood here, while the operator allows it.
+
+        Only if upstream accepts it with the request's own credential (OWN-ADOPT).
+        """
+        until = self._config.ownership.adopt_until
+        now_ms = self._clock.now_ms()
+        if until is None or now_ms >= until.timestamp() * 1000:
+            return False
+        if not await self._upstream.accepts_session(ctx, session_id):
+            return False
+        row = self._row(session_id, b"{}", ctx, None)
+        await self._ledger.add_session(replace(row, version="2025-11-25"))
+        ctx.trace.event("adopted", task_id=None)
+        return True
+
+    def _row(self, session_id: str, init: bytes, ctx: Context, dialect: Dialect | None) -> SessionRow:
+        now_ms = self._clock.now_ms()
+        return SessionRow(
+            session_id=session_id, upstream=self._upstream.name, caller=ctx.caller.key,
+            caller_kind=ctx.caller.kind, side="client", dialect=dialect.name if dialect else None,
+            client_name=ctx.client_name, client_version=ctx.client_version, kinds=ctx.kinds,
+            version=rawjson.string(rawjson.members(init).get("protocolVersion")) or "", init=init,
+            created_ms=now_ms, used_ms=now_ms, closed=False,
+        )  # fmt: skip

@@ -1,0 +1,143 @@
+"""The ledger as the rest of the shim sees it: tasks are read through the caller who owns them."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from shim.hub.status import Status
+from shim.ledger.records import (
+    IdemRow,
+    InputRow,
+    InputState,
+    Lookup,
+    NewTask,
+    Observed,
+    Purged,
+    SessionRow,
+    Stats,
+    TaskRow,
+)
+
+
+class IdCollision(ValueError):  # noqa: N818 - an answer, not a fault
+    """The task id is taken."""
+
+
+class LedgerLocked(RuntimeError):  # noqa: N818 - says what it is
+    """Another process has the ledger (DUR-7)."""
+
+
+class Ledger(Protocol):
+    """Every write is on disk when it returns, but for the touches."""
+
+    async def open(self) -> None:
+        """Lock, migrate and open. Raises LedgerLocked."""
+
+    async def close(self) -> None:
+        """Write what is pending and close."""
+
+    async def next_epoch(self) -> int:
+        """Give a number that no earlier run had, committed before it returns (IDS)."""
+
+    async def create_task(self, new: NewTask) -> TaskRow:
+        """Write a task down. Raises IdCollision."""
+
+    async def lookup(self, caller: str, task_id: str) -> Lookup:
+        """Give a caller's task: the one accessor for requests (OWN-CHECK)."""
+
+    async def own_task(self, pk: int) -> TaskRow:
+        """Give a task for the shim's own work on it, never for an answer. Raises KeyError."""
+
+    async def observe(
+        self, pk: int, *, status: Status, status_message: str | None, last_updated_at: str | None,
+        ttl_ms: int | None, poll_interval_ms: int | None, now_ms: int,
+        result: bytes | None = None, error: bytes | None = None,
+    ) -> Observed:  # fmt: skip
+        """Take an observation in one conditional statement: a final state never changes (HUB-1, HUB-2)."""
+
+    async def expire(self, pk: int, now_ms: int) -> None:
+        """Turn a task into a tombstone (DUR-4)."""
+
+    async def mark_cancel(self, pk: int) -> None:
+        """Note that its owner asked to cancel it."""
+
+    async def set_session(self, pk: int, session_id: str) -> None:
+        """Note that the task is served by another upstream session now."""
+
+    async def set_result_request(self, pk: int, request_id: bytes | None) -> None:
+        """Note which tasks/result is open upstream."""
+
+    def touch(self, pk: int, now_ms: int) -> None:
+        """Note that a client asked for the task; written with the next sweep."""
+
+    async def list_tasks(
+        self, caller: str, *, after: int | None, limit: int, client_session: str | None = None
+    ) -> list[TaskRow]:
+        """Give a caller's tasks, newest first, from below the key `after` (LL-LIST)."""
+
+    async def open_tasks(
+        self, *, upstream: str | None = None, session_id: str | None = None, limit: int
+    ) -> list[TaskRow]:
+        """Give tasks that have not ended, for the shim's own work."""
+
+    async def open_count_by_caller(self, caller: str) -> int:
+        """Count a caller's open tasks."""
+
+    async def add_session(self, row: SessionRow) -> None:
+        """Write a session down; one with the same id is replaced only for the same caller."""
+
+    async def session(self, session_id: str) -> SessionRow | None:
+        """Give a session for the shim's own work."""
+
+    async def session_of(self, caller: str, session_id: str) -> SessionRow | None:
+        """Give a caller's session (LL-OWN)."""
+
+    async def sessions(self, caller: str, upstream: str, side: str) -> list[SessionRow]:
+        """Give a caller's open sessions."""
+
+    def touch_session(self, session_id: str, now_ms: int) -> None:
+        """Note that a session is used; written with the next sweep."""
+
+    async def set_session_dialect(self, session_id: str, dialect: str) -> None:
+        """Note the dialect a session's client speaks."""
+
+    async def close_session(self, session_id: str) -> None:
+        """Note that a session has ended."""
+
+    async def add_input(self, asked: InputRow) -> InputRow:
+        """Write a question down; the same upstream id on the same task gives the first one's row."""
+
+    async def inputs(self, task_pk: int, states: Sequence[InputState] = ("outstanding",)) -> list[InputRow]:
+        """Give a task's questions in the order they were asked."""
+
+    async def input_by_upstream_id(self, session_id: str, upstream_id: bytes) -> InputRow | None:
+        """Give the question that came under an id on a session."""
+
+    async def answer_input(self, task_pk: int, key: str, response: bytes, *, by: str) -> bool:
+        """Write an answer down; True only for the first one."""
+
+    async def deliver_input(self, task_pk: int, key: str) -> None:
+        """Note that the upstream has the answer."""
+
+    async def close_inputs(self, task_pk: int) -> None:
+        """Close what is not delivered (INPUT-END)."""
+
+    async def undelivered(self) -> list[InputRow]:
+        """Give the answers that were acknowledged and have not reached the upstream."""
+
+    async def idem_begin(self, row: IdemRow) -> IdemRow | None:
+        """Claim a key: None if this call has it now, else the row of the one that does (DUR-3)."""
+
+    async def idem_get(self, caller: str, key: str) -> IdemRow | None:
+        """Give a key's row."""
+
+    async def idem_finish(self, caller: str, key: str, *, answer: bytes | None, is_error: bool) -> None:
+        """Write a keyed call's answer down."""
+
+    async def purge(
+        self, now_ms: int, *, retention_ms: int, tombstone_ms: int, max_age_ms: int,
+        idempotency_ms: int, session_ms: int, limit: int,
+    ) -> Purged:  # fmt: skip
+        """Take what is over its time: payload first, then the row (DUR-4); write the touches."""
+
+    async def stats(self) -> Stats:
+        """Count."""

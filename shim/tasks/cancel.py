@@ -1,0 +1,36 @@
+"""Cancelling a task (ML-CANCEL): intent is stored, upstream is asked, the state is what upstream makes of it."""
+
+from shim.hub.status import TERMINAL
+from shim.ledger.records import TaskRow
+from shim.tasks.observe import Observer
+from shim.tasks.room import Room
+from shim.upstreams.base import Context, SessionLost, TaskUnknown
+from shim.wire.errors import unknown_task
+
+
+async def cancel(room: Room, observer: Observer, ctx: Context, row: TaskRow) -> TaskRow:
+    """Ask upstream to cancel and give the task as it then is. Raises ShimError.
+
+    A task that has ended is left alone. The cancel is on disk before upstream hears of it, so that a
+    session that dies of it leaves a cancelled task and not a lost one.
+    """
+    if row.status in TERMINAL:
+        return row
+    await room.ledger.mark_cancel(row.pk)
+    row = await room.ledger.own_task(row.pk)
+    upstream = room.upstream(row)
+    try:
+        if not await upstream.cancel(ctx, row):
+            ctx.trace.loss("ML-CANCEL", "tasks/cancel")
+            return row
+    except TaskUnknown:
+        # -32602 says unknown or already ended: one look tells which
+        observer.forget(row.pk)
+        try:
+            await upstream.get(ctx, row)
+        except TaskUnknown:
+            raise unknown_task() from None
+    except SessionLost:
+        pass  # the next look settles it as cancelled
+    observer.forget(row.pk)
+    return await observer.current(ctx, row)

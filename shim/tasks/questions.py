@@ -1,0 +1,217 @@
+"""Questions inside a task: captured, stored under a key of their own, answered once (ML-INPUT, ML-UPDATE).
+
+A question is stored with its upstream id before anyone sees it; an answer is stored before it is
+acknowledged and then delivered until the server takes it, forgets the session, or the task ends.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from shim.audit.trace import Trace
+from shim.hub import rawjson
+from shim.hub.status import TERMINAL, Status
+from shim.hub.task import Task
+from shim.ledger.records import InputRow, TaskRow
+from shim.tasks.room import Room
+from shim.tasks.terminal import End, error
+from shim.upstreams.base import Context, Question, SessionLost
+from shim.wire.envelope import question_params
+from shim.wire.errors import ShimError
+
+KINDS: Mapping[str, str] = {
+    "elicitation/create": "elicitation",
+    "sampling/createMessage": "sampling",
+    "roots/list": "roots",
+}
+"""Method of a server-to-client request -> the kind of question a client declares."""
+
+_REFUSED = -32601
+_INTERNAL = -32603
+_RETRY_MS = (200, 1_000, 5_000, 15_000)
+
+
+class Ends(Protocol):
+    """What a lost question may need of the observer."""
+
+    async def record(self, row: TaskRow, task: Task, *, ctx: Context | None = None) -> TaskRow:
+        """Take an observation into the ledger."""
+
+    async def end(self, row: TaskRow, end: End, task: Task | None = None, *, ctx: Context | None = None) -> TaskRow:
+        """End the task."""
+
+
+class Questions:
+    """Implements `SessionEvents`: hears what upstream sessions ask and keeps it for whoever owns the task."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._unasked_since: dict[int, float] = {}
+        self._delivering: set[tuple[int, str]] = set()
+
+    # -- what a session says ------------------------------------------------------------------
+
+    async def question(self, question: Question) -> None:
+        """Store a question of a task and show the task as input_required; refuse what belongs to none."""
+        request, pk = question.request, question.task_pk
+        kind = KINDS.get(request.method)
+        if pk is None or kind is None:
+            await question.refuse(_REFUSED, "no task and no call of this session can be asked that")
+            Trace.background(self._room.sink).loss("ML-INPUT", request.method)
+            return
+        row = await self._room.ledger.own_task(pk)
+        ctx = self._room.own_context(row)
+        if row.status in TERMINAL:
+            await question.refuse(_INTERNAL, "the task has ended")
+            return
+        if kind not in row.kinds:
+            await question.refuse(_REFUSED, f"the client that made the task did not declare {kind}")
+            ctx.trace.loss("ML-UPDATE", kind)
+            return
+        await self._store(ctx, row, kind, request.method, question_params(rawjson.join(request.params)),
+                          upstream_id=request.id, session_id=question.session_id, key=None)
+
+    async def status(self, task_pk: int) -> None:
+        """Wake those who wait for the task: the server announced a change."""
+        self._room.changes.publish(task_pk)
+
+    async def progress(self, task_pk: int, message: str) -> None:
+        """Show progress as the statusMessage of a task that has none of its own (ML-PROGRESS)."""
+        row = await self._room.ledger.own_task(task_pk)
+        if row.status in TERMINAL or row.status_message == message:
+            return
+        await self._observe(row, row.status, message)
+
+    # -- what a server without streams shows in its status ------------------------------------
+
+    async def inline(self, ctx: Context, row: TaskRow, requests: Mapping[str, bytes]) -> None:
+        """Store questions that the upstream shows in the task itself, under the upstream's own keys."""
+        for key, raw in requests.items():
+            members = rawjson.members(raw)
+            method = rawjson.string(members.get("method")) or ""
+            kind = KINDS.get(method)
+            if kind is None or kind not in row.kinds:
+                ctx.trace.loss("ML-UPDATE", kind or method)
+                continue
+            await self._store(ctx, row, kind, method, question_params(members.get("params", b"{}")),
+                              upstream_id=None, session_id=None, key=key)
+
+    # -- no question although upstream says input_required ------------------------------------
+
+    async def unasked(self, ctx: Context, row: TaskRow, shown: Task, ends: Ends) -> TaskRow:
+        """Show `working` while no question was captured; after `question_wait_ms` report it as lost."""
+        tasks = self._room.config.tasks
+        if await self._room.ledger.inputs(row.pk, ("answered",)):
+            return await ends.record(row, shown, ctx=ctx)  # answered, and on its way to the server
+        since = self._unasked_since.setdefault(row.pk, self._room.clock.ticks_ms())
+        if self._room.clock.ticks_ms() - since < tasks.question_wait_ms:
+            return await ends.record(row, shown, ctx=ctx)
+        message = "the server waits for input, but its question was lost"
+        if row.status_message != message:
+            ctx.trace.event("input.lost", task_id=row.task_id)
+        if tasks.lost_input == "fail":
+            self.asked_after_all(row.pk)
+            return await ends.end(row, End(Status.FAILED, error=error(_INTERNAL, message)), ctx=ctx)
+        return await ends.record(row, replace(shown, status_message=message), ctx=ctx)
+
+    def asked_after_all(self, pk: int) -> None:
+        """Forget that a question was missing."""
+        self._unasked_since.pop(pk, None)
+
+    # -- answers ------------------------------------------------------------------------------
+
+    async def answer(self, ctx: Context, row: TaskRow, responses: Mapping[str, bytes]) -> None:
+        """Store answers to outstanding questions and start their delivery; other keys are ignored."""
+        outstanding = {one.key: one for one in await self._room.ledger.inputs(row.pk)}
+        for key, raw in responses.items():
+            asked = outstanding.get(key)
+            if asked is None:
+                continue
+            response = _as_response(ctx, asked, raw)
+            if await self._room.ledger.answer_input(row.pk, key, response, by="update"):
+                now_ms = self._room.clock.now_ms()
+                name = "input.declined" if _declined(response) else "input.answered"
+                ctx.trace.event(name, task_id=row.task_id, key=key, kind=asked.kind,
+                                waited_ms=now_ms - asked.asked_ms)
+                self.deliver(row, replace(asked, state="answered", response=response))
+        if responses:
+            await self._settle(row)
+
+    def deliver(self, row: TaskRow, asked: InputRow) -> None:
+        """Deliver a stored answer in the background, once."""
+        if (row.pk, asked.key) not in self._delivering:
+            self._delivering.add((row.pk, asked.key))
+            self._room.start(self._deliver(row, asked), f"deliver {row.pk}/{asked.key}")
+
+    async def close(self, row: TaskRow) -> None:
+        """Close the questions of a task that has ended (INPUT-END)."""
+        self.asked_after_all(row.pk)
+        await self._room.ledger.close_inputs(row.pk)
+
+    async def _deliver(self, row: TaskRow, asked: InputRow) -> None:
+        room = self._room
+        ctx = room.own_context(row)
+        try:
+            for attempt in range(1_000_000):
+                if (await room.ledger.own_task(row.pk)).status in TERMINAL:
+                    return
+                try:
+                    if not await room.upstream(row).answer(ctx, row, asked):
+                        ctx.trace.event("upstream.invalid", rule="ML-UPDATE", detail="refused an answer")
+                    await room.ledger.deliver_input(row.pk, asked.key)
+                    room.changes.publish(row.pk)
+                    return
+                except SessionLost:
+                    return  # the task's own end is decided by who reads it next
+                except ShimError:
+                    await room.clock.sleep_ms(_RETRY_MS[min(attempt, len(_RETRY_MS) - 1)])
+        finally:
+            self._delivering.discard((row.pk, asked.key))
+
+    async def _store(
+        self, ctx: Context, row: TaskRow, kind: str, method: str, params: bytes, *,
+        upstream_id: bytes | None, session_id: str | None, key: str | None,
+    ) -> None:
+        ledger = self._room.ledger
+        known = await ledger.inputs(row.pk, ("outstanding", "answered", "delivered", "closed"))
+        if len(known) >= self._room.config.limits.questions_per_task:
+            ctx.trace.denied("limit")
+            return
+        asked = InputRow(
+            task_pk=row.pk, key=key or f"{kind}-{len(known) + 1}", method=method, params=params, kind=kind,
+            upstream_id=upstream_id, session_id=session_id, asked_ms=self._room.clock.now_ms(),
+            state="outstanding", response=None, by=None,
+        )  # fmt: skip
+        stored = await ledger.add_input(asked)
+        if stored.state != "outstanding":
+            return
+        self.asked_after_all(row.pk)
+        if stored is asked or stored.asked_ms == asked.asked_ms:
+            ctx.trace.event("input.asked", task_id=row.task_id, key=stored.key, kind=kind)
+        await self._observe(row, Status.INPUT_REQUIRED, row.status_message)
+
+    async def _settle(self, row: TaskRow) -> None:
+        """Show the task as working again once nothing is outstanding."""
+        if not await self._room.ledger.inputs(row.pk):
+            await self._observe(row, Status.WORKING, row.status_message)
+        self._room.changes.publish(row.pk)
+
+    async def _observe(self, row: TaskRow, status: Status, message: str | None) -> None:
+        await self._room.ledger.observe(
+            row.pk, status=status, status_message=message, last_updated_at=None, ttl_ms=row.ttl_ms,
+            poll_interval_ms=row.poll_interval_ms, now_ms=self._room.clock.now_ms(),
+        )  # fmt: skip
+        self._room.changes.publish(row.pk)
+
+
+def _as_response(ctx: Context, asked: InputRow, raw: bytes) -> bytes:
+    """Read an answer; a bare object for an elicitation is the accepted content (section 1 of the rules)."""
+    if asked.kind == "elicitation" and "action" not in rawjson.members(raw):
+        ctx.trace.lenient("ML-UPDATE", "inputResponses: object without action")
+        return rawjson.join({"action": b'"accept"', "content": raw})
+    return raw
+
+
+def _declined(response: bytes) -> bool:
+    return rawjson.string(rawjson.members(response).get("action")) in {"decline", "cancel"}

@@ -1,0 +1,93 @@
+"""The one open tasks/result of a task (ML-INPUT): payloads come on it, and on most servers questions do.
+
+Two at once on one task can leave the first hanging, and a stale one swallows questions; so there is one
+per task however many wait, its id is in the ledger before it is sent, and a stale one is called off first.
+"""
+
+import asyncio
+import contextlib
+
+from shim.ledger.records import TaskRow
+from shim.tasks.room import Room
+from shim.upstreams.base import Context, NotYet, SessionLost, TaskUnknown
+from shim.wire.errors import ShimError
+from shim.wire.jsonrpc import Response
+
+_RETRY_MS = 1_000
+
+
+class Results:
+    """Opens tasks/result streams, shares them, and calls them off."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._open: dict[int, asyncio.Task[Response]] = {}
+
+    def ensure(self, row: TaskRow) -> asyncio.Task[Response]:
+        """Give the task's open tasks/result, opening it if there is none."""
+        current = self._open.get(row.pk)
+        if current is None or current.done():
+            current = asyncio.create_task(self._read(row), name=f"tasks-result {row.pk}")
+            self._open[row.pk] = current
+            current.add_done_callback(lambda done: self._done(row.pk, done))
+        return current
+
+    async def payload(self, row: TaskRow) -> Response | None:
+        """Fetch the payload of a task that upstream says has ended; None when it gives none yet.
+
+        Raises ShimError, TaskUnknown, SessionLost.
+        """
+        bound_ms = self._room.config.tasks.question_wait_ms
+        stream = self.ensure(row)
+        with contextlib.suppress(NotYet):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(bound_ms / 1000):
+                    return await asyncio.shield(stream)
+            await self.drop(row.pk)
+            async with asyncio.timeout(bound_ms / 1000):
+                return await asyncio.shield(self.ensure(row))
+        return None
+
+    async def drop(self, pk: int) -> None:
+        """Call off the open tasks/result of a task, if there is one."""
+        stream = self._open.pop(pk, None)
+        if stream is not None:
+            stream.cancel()
+            await asyncio.gather(stream, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Call off every open tasks/result, so that the server keeps later questions (DUR-2)."""
+        await asyncio.gather(*(self.drop(pk) for pk in list(self._open)))
+
+    async def _read(self, row: TaskRow) -> Response:
+        room = self._room
+        upstream = room.upstream(row)
+        ctx = room.own_context(row)
+        stale = (await room.ledger.own_task(row.pk)).result_request_id
+        if stale is not None:
+            await upstream.abandon_result(ctx, row, stale)
+        request_id = upstream.next_id()
+        await room.ledger.set_result_request(row.pk, request_id)
+        try:
+            response = await upstream.result(ctx, row, request_id)
+        except (asyncio.CancelledError, ShimError):
+            await self._call_off(ctx, row, request_id)
+            raise
+        except (NotYet, TaskUnknown, SessionLost):
+            await room.ledger.set_result_request(row.pk, None)
+            raise
+        await room.ledger.set_result_request(row.pk, None)
+        return response
+
+    async def _call_off(self, ctx: Context, row: TaskRow, request_id: bytes) -> None:
+        """Say that nobody reads the stream any more; the id stays in the ledger if that fails."""
+        with contextlib.suppress(ShimError, SessionLost):
+            await self._room.upstream(row).abandon_result(ctx, row, request_id)
+            await self._room.ledger.set_result_request(row.pk, None)
+
+    def _done(self, pk: int, stream: asyncio.Task[Response]) -> None:
+        if self._open.get(pk) is stream:
+            del self._open[pk]
+        if not stream.cancelled():
+            stream.exception()  # those who wait for it were told; nobody else needs to be
+        self._room.changes.publish(pk)

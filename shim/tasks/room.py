@@ -1,0 +1,66 @@
+"""What all the verbs share: the ledger, the upstreams, the time, the log, and who waits for what."""
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from shim.audit.events import AuditSink
+from shim.audit.trace import Trace
+from shim.callers.caller import Caller
+from shim.clock import Clock
+from shim.config import Config
+from shim.ledger.protocol import Ledger
+from shim.ledger.records import TaskRow
+from shim.tasks.changes import Changes
+from shim.upstreams.base import Context, Upstream
+
+log = structlog.get_logger("shim.tasks")
+
+
+@dataclass(slots=True)
+class Room:
+    """The parts that every verb is written against."""
+
+    config: Config
+    ledger: Ledger
+    upstreams: Mapping[str, Upstream]
+    clock: Clock
+    sink: AuditSink
+    changes: Changes = field(default_factory=Changes)
+    background: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def upstream(self, row: TaskRow) -> Upstream:
+        """Give the upstream that made a task."""
+        return self.upstreams[row.upstream]
+
+    def own_context(self, row: TaskRow) -> Context:
+        """Make the context of the shim's own work on a task: its owner's session, no client's request."""
+        trace = Trace.background(self.sink, upstream=row.upstream)
+        trace.task_id = row.task_id
+        caller = Caller(key=row.caller, kind=row.caller_kind, label=None, credential=None)
+        return Context(caller=caller, trace=trace, kinds=row.kinds)
+
+    def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Run work in the background until it ends or the shim stops; a failure is logged, never lost."""
+        task = asyncio.create_task(_guarded(work, name), name=name)
+        self.background.add(task)
+        task.add_done_callback(self.background.discard)
+        return task
+
+    async def close(self) -> None:
+        """End all background work."""
+        for task in list(self.background):
+            task.cancel()
+        await asyncio.gather(*self.background, return_exceptions=True)
+
+
+async def _guarded(work: Coroutine[Any, Any, None], name: str) -> None:
+    with contextlib.suppress(asyncio.CancelledError):
+        try:
+            await work
+        except Exception:
+            log.exception("background work failed", work=name)

@@ -1,0 +1,54 @@
+"""What a request to an upstream is signed with (OWN-CREDENTIAL), and what an acceptance proves (OWN-VOUCH)."""
+
+from collections.abc import Mapping, Sequence
+
+from shim.callers.vouch import CredentialStore, VouchBook
+from shim.upstreams.base import Context
+
+
+class Authority:
+    """Builds the headers that say who asks, by the upstream's configured mode.
+
+    `mode`: pass (the caller's own credential), service (the shim's `token`) or none.
+    """
+
+    def __init__(
+        self,
+        mode: str,
+        token: str | None,
+        fixed: Mapping[str, str],
+        *,
+        vouches: VouchBook,
+        held: CredentialStore,
+    ) -> None:
+        self._mode = mode
+        self._fixed: Sequence[tuple[str, str]] = tuple(fixed.items())
+        self._service = (("Authorization", f"Bearer {token}"),) if token else ()
+        self._vouches = vouches
+        self._held = held
+
+    def headers(self, ctx: Context) -> list[tuple[str, str]]:
+        """Give the headers of one request to the upstream."""
+        headers = [*self._fixed, *ctx.headers]
+        if self._mode == "pass":
+            credential = ctx.caller.credential or self._held.get(ctx.caller.key)
+            if credential is not None:
+                headers.append(("Authorization", credential.authorization))
+        elif self._mode == "service":
+            headers.extend(self._service)
+        return headers
+
+    def accepted(self, ctx: Context) -> None:
+        """Note that the upstream took a request made with this caller's credential."""
+        if self._mode == "pass" and ctx.caller.credential is not None:
+            self._vouches.vouch(ctx.caller)
+            self._held.hold(ctx.caller)
+
+    def waiting(self, ctx: Context) -> bool:
+        """Tell whether background work for this caller has to wait for a credential of theirs."""
+        return (
+            self._mode == "pass"
+            and ctx.caller.kind == "token"
+            and ctx.caller.credential is None
+            and self._held.get(ctx.caller.key) is None
+        )

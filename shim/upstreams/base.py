@@ -1,0 +1,142 @@
+"""What an upstream speaker offers to the hub's verbs, whichever dialect the server has."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from shim.audit.trace import Trace
+from shim.callers.caller import Caller
+from shim.hub.codec import Reading
+from shim.hub.dialect import Dialect
+from shim.hub.rawjson import Members
+from shim.ledger.records import InputRow, TaskRow
+from shim.wire.jsonrpc import Notification, Request, Response
+
+Notify = Callable[[Notification], Awaitable[None]]
+"""Carries a notification of an open call to the client's own response stream."""
+
+
+@dataclass(slots=True)
+class Context:
+    """One client request as an upstream sees it: who asks, with what client, what may be asked back."""
+
+    caller: Caller
+    trace: Trace
+    client_name: str = "taskshim"
+    client_version: str = "0"
+    kinds: frozenset[str] = frozenset()
+    """Question kinds the client declared: elicitation, sampling, roots."""
+    capabilities: Members = field(default_factory=dict)
+    """The declared capability values of those kinds, raw."""
+    headers: Sequence[tuple[str, str]] = ()
+    """Headers of the request that the allow-list lets through (HEADERS)."""
+    notify: Notify | None = None
+    progress_token: bytes | None = None
+    """The client's own token, raw; what goes upstream is the shim's (IDS)."""
+    wants_logs: bool = False
+    """True when the client asked for log messages on this request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What an upstream said of itself in its handshake."""
+
+    init: Members
+    """Members of the initialize or discover result, raw."""
+    version: str
+    has_tasks: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """The upstream made a task; it lives in that session (None: the server has no sessions)."""
+
+    reading: Reading
+    session_id: str | None
+    meta: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The upstream answered at once, with a result or a JSON-RPC error."""
+
+    response: Response
+
+
+class TaskUnknown(Exception):  # noqa: N818 - it is an answer, not a fault
+    """The upstream says on a living session that it does not know the task."""
+
+
+class SessionLost(Exception):  # noqa: N818 - it is an answer, not a fault
+    """The upstream no longer knows the session, said twice (ML-SESSION-LOST)."""
+
+
+class NotYet(Exception):  # noqa: N818 - it is an answer, not a fault
+    """The upstream gives a result only after the end: poll on (ML-TERMINAL)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A server-to-client request, matched to the task it belongs to as far as that can be told (ML-INPUT)."""
+
+    request: Request
+    session_id: str
+    task_pk: int | None
+    refuse: Callable[[int, str], Awaitable[None]]
+    """Answers the server with a JSON-RPC error."""
+
+
+class SessionEvents(Protocol):
+    """Who hears what an upstream session says of its own accord. The tasks room implements it."""
+
+    async def question(self, question: Question) -> None:
+        """Take up a question."""
+
+    async def status(self, task_pk: int) -> None:
+        """Take up that the server announced a change of a task."""
+
+    async def progress(self, task_pk: int, message: str) -> None:
+        """Take up progress of a task whose handle was returned (ML-PROGRESS)."""
+
+
+class Upstream(Protocol):
+    """One server behind the shim."""
+
+    name: str
+    dialect: Dialect
+
+    def next_id(self) -> bytes:
+        """Make a JSON-RPC id that no session has seen (IDS)."""
+
+    async def facts(self, ctx: Context) -> Facts:
+        """Give the handshake's answer for this caller."""
+
+    async def plain(self, ctx: Context, method: str, params: Members) -> Response:
+        """Send a request that makes no task and give its answer."""
+
+    async def tool_support(self, ctx: Context, tool: str) -> str:
+        """Tell whether the tool runs as a task: required, optional or forbidden (ML-CREATE)."""
+
+    async def create(self, ctx: Context, params: Members, ttl_ms: int | None) -> Created | Answered:
+        """Ask for a task."""
+
+    async def keep(self, row: TaskRow) -> None:
+        """Note that the created task is in the ledger; questions that waited for it are let through."""
+
+    async def get(self, ctx: Context, row: TaskRow) -> Reading:
+        """Read the task once. Raises TaskUnknown, SessionLost."""
+
+    async def result(self, ctx: Context, row: TaskRow, request_id: bytes) -> Response:
+        """Wait for the task's payload on its own stream. Raises NotYet, TaskUnknown, SessionLost."""
+
+    async def abandon_result(self, ctx: Context, row: TaskRow, request_id: bytes) -> None:
+        """Tell the server that nobody reads that tasks/result any more."""
+
+    async def cancel(self, ctx: Context, row: TaskRow) -> bool:
+        """Ask to cancel; False where the server has no cancel. Raises TaskUnknown, SessionLost."""
+
+    async def answer(self, ctx: Context, row: TaskRow, asked: InputRow) -> bool:
+        """Deliver an answer; False when the server will not have it. Raises SessionLost."""
+
+    async def ended(self, row: TaskRow) -> None:
+        """Note that the task needs its session no longer."""

@@ -1,0 +1,143 @@
+"""One upstream's HTTP side: what leaves, what comes back, and aiohttp's errors mapped at this border.
+
+No cookies, no redirects, no compression, no total timeout on streams (HEADERS, DESIGN "Decisions").
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass
+
+import aiohttp
+from multidict import CIMultiDictProxy
+
+from shim.wire.errors import UpstreamFault
+from shim.wire.sse import Frame, SseFrameTooLarge, SseParser
+
+ACCEPT = "application/json, text/event-stream"
+JSON_TYPE = "application/json"
+SSE_TYPE = "text/event-stream"
+
+_NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+
+
+class NeverSent(UpstreamFault):
+    """The request did not leave: the upstream cannot have run it."""
+
+
+class Interrupted(UpstreamFault):
+    """The exchange broke off: whether the upstream ran the request is not known."""
+
+
+class Denied(UpstreamFault):
+    """The upstream answered 401 or 403; relayed as it came (ERRORS)."""
+
+    def __init__(self, status: int, challenge: tuple[str, ...], body: bytes, content_type: str) -> None:
+        super().__init__(-32603, "the upstream refused the credential", status)
+        self.challenge = challenge
+        self.body = body
+        self.content_type = content_type
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one exchange."""
+
+    frame_bytes: int = 4 * 1024 * 1024
+    connect_timeout_ms: int = 5_000
+    answer_timeout_ms: int = 60_000
+
+
+def open_client(limits: Limits) -> aiohttp.ClientSession:
+    """Make the one HTTP client of the process; close it at the end."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=30),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=limits.connect_timeout_ms / 1000),
+        auto_decompress=False,
+        skip_auto_headers=("User-Agent", "Accept-Encoding", "Content-Type"),
+        headers={"Accept-Encoding": "identity", "User-Agent": "taskshim"},
+        max_line_size=limits.frame_bytes if limits.frame_bytes < 65_536 else 65_536,
+        max_field_size=65_536,
+    )
+
+
+class Link:
+    """The address of one upstream and how it is spoken to over HTTP."""
+
+    def __init__(self, client: aiohttp.ClientSession, url: str, limits: Limits) -> None:
+        self.url = url
+        self.limits = limits
+        self._client = client
+
+    async def send(
+        self,
+        method: str,
+        headers: Mapping[str, str] | Iterable[tuple[str, str]],
+        body: bytes | None = None,
+        *,
+        patient: bool = False,
+    ) -> aiohttp.ClientResponse:
+        """Send a request and give the answer once its headers are in. Raises NeverSent, Interrupted.
+
+        `patient` waits for the headers without a limit: a tool may take hours.
+        """
+        try:
+            async with asyncio.timeout(None if patient else self.limits.answer_timeout_ms / 1000):
+                return await self._client.request(
+                    method, self.url, data=body, headers=headers, allow_redirects=False
+                )
+        except _NEVER_SENT as exc:
+            raise NeverSent(-32603, f"the upstream cannot be reached: {type(exc).__name__}", 502) from exc
+        except TimeoutError as exc:
+            raise Interrupted(-32603, "the upstream did not answer in time", 504) from exc
+        except (aiohttp.ClientError, OSError, ValueError) as exc:
+            raise Interrupted(-32603, f"the upstream's answer broke off: {type(exc).__name__}", 502) from exc
+
+    async def read(self, response: aiohttp.ClientResponse) -> bytes:
+        """Read a whole body within the frame bound. Raises Interrupted, UpstreamFault."""
+        chunks: list[bytes] = []
+        size = 0
+        async for chunk in chunks_of(response):
+            size += len(chunk)
+            if size > self.limits.frame_bytes:
+                response.close()
+                raise UpstreamFault(-32603, "the upstream's answer is larger than limits.frame_bytes", 502)
+            chunks.append(chunk)
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    async def frames(self, response: aiohttp.ClientResponse) -> AsyncIterator[Frame]:
+        """Read an event stream frame by frame. Raises Interrupted, UpstreamFault."""
+        parser = SseParser(self.limits.frame_bytes)
+        async for chunk in chunks_of(response):
+            try:
+                frames = parser.feed(chunk)
+            except SseFrameTooLarge as exc:
+                response.close()
+                raise UpstreamFault(
+                    -32603, "a frame of the upstream is larger than limits.frame_bytes", 502
+                ) from exc
+            for frame in frames:
+                yield frame
+
+
+async def chunks_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """Give the body as it comes; a broken one raises Interrupted."""
+    try:
+        async for chunk in response.content.iter_any():
+            yield chunk
+    except (aiohttp.ClientError, OSError, ValueError) as exc:
+        raise Interrupted(-32603, f"the upstream's answer broke off: {type(exc).__name__}", 502) from exc
+
+
+def media_type(headers: CIMultiDictProxy[str]) -> str:
+    """Give the media type without its parameters, in lower case."""
+    return headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+
+async def denied(link: Link, response: aiohttp.ClientResponse) -> Denied:
+    """Turn a 401 or 403 into what is relayed to the client."""
+    body = await link.read(response)
+    return Denied(
+        response.status, tuple(response.headers.getall("WWW-Authenticate", ())), body,
+        response.headers.get("Content-Type", JSON_TYPE),
+    )

@@ -1,0 +1,244 @@
+"""The upstream sessions of one server: who may use which, how many, how long (ML-SESSION).
+
+A session belongs to one caller and one set of question kinds and is never used for another. One that
+holds a task, or a call that may be asked something, is not shared with a second such. A caller of kind
+`none` equals nobody: its sessions are used once.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from shim.clock import Clock
+from shim.ledger.protocol import Ledger
+from shim.ledger.records import SessionRow
+from shim.upstreams.base import Context
+from shim.upstreams.legacy.session import LegacySession
+from shim.wire.errors import too_many
+
+Opener = Callable[[Context], Awaitable[LegacySession]]
+Adopter = Callable[[SessionRow], LegacySession]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLimits:
+    """Bounds of the pool; all from the config."""
+
+    per_caller: int
+    total: int
+    tasks_per_session: int
+    idle_ms: int
+    spares: int
+
+
+@dataclass(slots=True)
+class _Group:
+    """The sessions of one (caller, kinds)."""
+
+    sessions: dict[str, LegacySession] = field(default_factory=dict)
+    opening: int = 0
+    restored: bool = False
+    heir: LegacySession | None = None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Pool:
+    """Hands out sessions and takes them back."""
+
+    def __init__(
+        self, upstream: str, limits: PoolLimits, ledger: Ledger, clock: Clock, opener: Opener, adopter: Adopter
+    ) -> None:
+        self._upstream = upstream
+        self._limits = limits
+        self._ledger = ledger
+        self._clock = clock
+        self._open = opener
+        self._adopt = adopter
+        self._groups: dict[tuple[str, frozenset[str]], _Group] = {}
+        self._by_id: dict[str, LegacySession] = {}
+        self._opening = 0
+        self._warming: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[LegacySession]:
+        return iter(self._by_id.values())
+
+    def known(self, session_id: str) -> LegacySession | None:
+        """Give a session that is at hand."""
+        return self._by_id.get(session_id)
+
+    @asynccontextmanager
+    async def reader(self, ctx: Context) -> AsyncIterator[LegacySession]:
+        """Borrow a session for a request that cannot be asked anything; it may be shared."""
+        session = await self._take(ctx, _shareable)
+        session.readers += 1
+        try:
+            yield session
+        finally:
+            session.readers -= 1
+            self.give_back(ctx.caller.kind, session)
+
+    @asynccontextmanager
+    async def leased(self, ctx: Context) -> AsyncIterator[LegacySession]:
+        """Borrow a session for a call that may be asked something; it is shared with no task or call."""
+        session = await self._take(ctx, _exclusive)
+        session.leased = True
+        try:
+            yield session
+        finally:
+            session.leased = False
+            self.give_back(ctx.caller.kind, session)
+
+    async def reserve(self, ctx: Context) -> LegacySession:
+        """Take a place for a task; undo it with `unreserve`, or `settle` it when the task is kept."""
+        room = self._limits.tasks_per_session
+        session = await self._take(ctx, lambda one: not one.leased and (one.load < room or not one.wire_id))
+        session.reserved += 1
+        self._warm(ctx)
+        return session
+
+    def unreserve(self, ctx: Context, session: LegacySession) -> None:
+        """Give back a place that no task took."""
+        session.reserved -= 1
+        self.give_back(ctx.caller.kind, session)
+
+    async def settle(self, session: LegacySession, upstream_task_id: str, pk: int) -> None:
+        """Turn a reserved place into a task's."""
+        session.reserved -= 1
+        await session.keep(upstream_task_id, pk)
+
+    async def heir(self, ctx: Context, lost_id: str) -> LegacySession:
+        """Give the living session that is asked in a lost one's place; opened once however many ask."""
+        group = self._group(ctx)
+        async with group.lock:
+            if group.heir is None or group.heir.lost or group.heir.id == lost_id:
+                group.heir = await self._new(ctx, group)
+            return group.heir
+
+    def lose(self, session: LegacySession) -> None:
+        """Take a session that the server forgot out of use."""
+        session.lost = True
+        self._forget(session)
+
+    async def sweep(self) -> list[LegacySession]:
+        """Drop sessions that nobody used for `idle_ms`; gives them so that the caller can close them."""
+        before = self._clock.now_ms() - self._limits.idle_ms
+        idle = [one for one in self._by_id.values() if one.free and one.idle_since_ms < before]
+        for session in idle:
+            self._forget(session)
+            await session.close()
+        return idle
+
+    async def close(self) -> None:
+        """Close every stream; the sessions stay on the server and in the ledger."""
+        for task in list(self._warming):
+            task.cancel()
+        await asyncio.gather(*self._warming, return_exceptions=True)
+        await asyncio.gather(*(session.close() for session in self._by_id.values()))
+
+    def _group(self, ctx: Context) -> _Group:
+        return self._groups.setdefault((ctx.caller.key, ctx.kinds), _Group())
+
+    async def _take(self, ctx: Context, fits: Callable[[LegacySession], bool]) -> LegacySession:
+        group = self._group(ctx)
+        if not group.restored:
+            await self._restore(ctx, group)
+        alone = ctx.caller.kind == "none"  # equals nobody: what is in use is in somebody else's use
+        usable = (
+            one for one in group.sessions.values() if not one.lost and fits(one) and (one.free or not alone)
+        )
+        chosen = min(usable, key=_busyness, default=None)
+        return chosen or await self._new(ctx, group)
+
+    async def _restore(self, ctx: Context, group: _Group) -> None:
+        """Take up the caller's sessions of an earlier run of the shim."""
+        group.restored = True
+        if ctx.caller.kind == "none":
+            return
+        since = self._clock.now_ms() - self._limits.idle_ms
+        rows = await self._ledger.sessions(ctx.caller.key, self._upstream, "pool")
+        for row in rows:
+            if row.kinds == ctx.kinds and row.used_ms >= since and row.session_id not in self._by_id:
+                session = self._adopt(row)
+                for task in await self._ledger.open_tasks(
+                    upstream=self._upstream, session_id=row.session_id, limit=self._limits.per_caller
+                ):
+                    session.tasks[task.upstream_task_id] = task.pk
+                self._keep(group, session)
+
+    async def _new(self, ctx: Context, group: _Group) -> LegacySession:
+        mine = sum(
+            len(one.sessions) + one.opening
+            for (key, _), one in self._groups.items()
+            if key == ctx.caller.key and ctx.caller.kind != "none"
+        )
+        if mine >= self._limits.per_caller or len(self._by_id) + self._opening >= self._limits.total:
+            raise too_many(
+                "all upstream sessions are in use (sessions.per_caller, sessions.total): end a task or wait",
+                retry_after_s=1,
+            )
+        group.opening += 1
+        self._opening += 1
+        try:
+            session = await self._open(ctx)
+        finally:
+            group.opening -= 1
+            self._opening -= 1
+        self._keep(group, session)
+        return session
+
+    def _keep(self, group: _Group, session: LegacySession) -> None:
+        group.sessions[session.id] = session
+        self._by_id[session.id] = session
+
+    def give_back(self, caller_kind: str, session: LegacySession) -> None:
+        """Take a session back; one of a caller that equals nobody is not used a second time (OWN-NONE)."""
+        session.idle_since_ms = self._clock.now_ms()
+        if caller_kind == "none" and session.free:
+            self._retire(session)
+
+    def _retire(self, session: LegacySession) -> None:
+        self._forget(session)
+        task = asyncio.create_task(session.close())
+        self._warming.add(task)
+        task.add_done_callback(self._warming.discard)
+
+    def _forget(self, session: LegacySession) -> None:
+        self._by_id.pop(session.id, None)
+        for group in self._groups.values():
+            if group.sessions.pop(session.id, None) is not None:
+                break
+        if len(self._groups) > self._limits.total:
+            self._groups = {k: g for k, g in self._groups.items() if g.sessions or g.opening}
+
+    def _warm(self, ctx: Context) -> None:
+        """Keep a spare ready, so that the caller's next create costs one upstream request."""
+        group = self._group(ctx)
+        room = self._limits.tasks_per_session
+        spare = sum(1 for one in group.sessions.values() if not one.leased and one.load < room)
+        if spare + group.opening >= self._limits.spares or ctx.caller.kind == "none":
+            return
+        task = asyncio.create_task(self._spare(ctx, group), name="warm-session")
+        self._warming.add(task)
+        task.add_done_callback(self._warming.discard)
+
+    async def _spare(self, ctx: Context, group: _Group) -> None:
+        try:
+            await self._new(ctx, group)
+        except Exception:  # noqa: BLE001, S110 - a spare is a courtesy; the create that needs one reports
+            pass
+
+
+def _shareable(session: LegacySession) -> bool:
+    return not session.leased
+
+
+def _exclusive(session: LegacySession) -> bool:
+    return session.free
+
+
+def _busyness(session: LegacySession) -> int:
+    return session.load * 1_000 + session.readers

@@ -1,0 +1,396 @@
+"""One upstream session: requests over it, the streams of it, and what the server says on them.
+
+Every JSON-RPC id and progress token that leaves here is the shim's own (IDS): a server that sees one
+twice on a session crosses answers.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import aiohttp
+from msgspec.structs import replace
+
+from shim.clock import Clock
+from shim.hub import rawjson
+from shim.hub.rawjson import Members
+from shim.ledger.records import SessionRow
+from shim.upstreams.authority import Authority
+from shim.upstreams.base import Context, Question, SessionEvents
+from shim.upstreams.http import (
+    ACCEPT,
+    JSON_TYPE,
+    SSE_TYPE,
+    Denied,
+    Interrupted,
+    Link,
+    denied,
+    media_type,
+)
+from shim.wire.envelope import related_task_of
+from shim.wire.era import LEGACY_VERSIONS
+from shim.wire.errors import UpstreamFault
+from shim.wire.ids import IdMaker
+from shim.wire.jsonrpc import (
+    Notification,
+    Request,
+    Response,
+    read_upstream,
+    write_error,
+    write_notification,
+    write_request,
+    write_result,
+)
+
+_UNAUTHORIZED = (401, 403)
+_GONE = (400, 404)
+_RECONNECT_MS = (250, 1_000, 4_000, 15_000)
+_METHOD_NOT_ALLOWED = 405
+_CONFLICT = 409
+_OK = 200
+
+
+NO_SESSION = "no-session:"
+"""Begins the name of a session with a server that gave it no id."""
+
+
+class Gone(Exception):  # noqa: N818 - one server's word; a second request decides
+    """The server answered as if it did not know the session."""
+
+
+@dataclass(slots=True)
+class Parts:
+    """What every session of one upstream shares."""
+
+    link: Link
+    ids: IdMaker
+    authority: Authority
+    events: SessionEvents
+    clock: Clock
+    on_list_changed: Callable[["LegacySession"], None]
+
+
+@dataclass(slots=True)
+class _Call:
+    """A request under way: who is told of its progress."""
+
+    ctx: Context
+    task_pk: int | None
+
+
+class LegacySession:
+    """A session with a legacy server, opened by the shim or (driven) by a client."""
+
+    def __init__(self, parts: Parts, row: SessionRow) -> None:
+        self.row = row
+        self.id = row.session_id
+        self.wire_id: str | None = None if row.session_id.startswith(NO_SESSION) else row.session_id
+        """What goes into `Mcp-Session-Id`; None on a server that has no sessions."""
+        self.init: Members = rawjson.members(row.init) if row.init else {}
+        self.tasks: dict[str, int] = {}
+        """Upstream task id -> ledger key of the tasks that live here."""
+        self.reserved = 0
+        """Creates under way."""
+        self.leased = False
+        """True while a call that may be asked something has the session to itself."""
+        self.readers = 0
+        self.lost = False
+        self.idle_since_ms = parts.clock.now_ms()
+        self._parts = parts
+        self._calls: dict[bytes, _Call] = {}
+        self._stream: asyncio.Task[None] | None = None
+        self._last_event_id: str | None = None
+        self._held: list[tuple[Context, Request, int | None]] = []
+        self._announced: dict[bytes, int] = {}
+        """Request id -> task, as a status notification named it before the request came."""
+
+    @classmethod
+    async def handshake(cls, parts: Parts, ctx: Context, params: Members) -> "LegacySession":
+        """Initialize and give the session the server opened; nothing is stored yet.
+
+        Raises Denied, NeverSent, Interrupted, UpstreamFault.
+        """
+        rid = parts.ids.next()
+        name = f"{NO_SESSION}{rawjson.string(rid)}"
+        blank = cls(parts, _blank(name))
+        response = await blank._post(ctx, write_request(rid, "initialize", params), patient=False)  # noqa: SLF001
+        async with response:
+            session_id = response.headers.get("Mcp-Session-Id") or name
+            try:
+                answer = await blank._answer(ctx, response, rid, None)  # noqa: SLF001
+            except Gone:
+                raise UpstreamFault(-32603, f"the upstream answered initialize with {response.status}", 502) from None
+        if answer.result is None:
+            raise UpstreamFault(-32603, "the upstream refused initialize", 502)
+        version = rawjson.string(rawjson.members(answer.result).get("protocolVersion"))
+        if version not in LEGACY_VERSIONS:
+            raise UpstreamFault(-32603, f"the upstream negotiated the unknown version {version!r}", 502)
+        return cls(parts, replace(blank.row, session_id=session_id, version=version, init=answer.result))
+
+    @classmethod
+    def without(cls, parts: Parts) -> "LegacySession":
+        """Give what stands for a session with a server that has no handshake at all."""
+        return cls(parts, _blank(f"{NO_SESSION}{rawjson.string(parts.ids.next())}"))
+
+    @property
+    def load(self) -> int:
+        """Tasks that live here or are about to."""
+        return len(self.tasks) + self.reserved
+
+    @property
+    def free(self) -> bool:
+        """True when nothing needs the session."""
+        return not (self.load or self.leased or self.readers or self.lost)
+
+    async def request(  # noqa: PLR0913
+        self,
+        ctx: Context,
+        method: str,
+        params: Members,
+        *,
+        request_id: bytes | None = None,
+        task_pk: int | None = None,
+        patient: bool = False,
+    ) -> Response:
+        """Send a request and give its response; what else comes on its stream is taken up on the way.
+
+        `patient` waits without a time limit (a tool may take hours). Raises Gone, Denied, NeverSent,
+        Interrupted, UpstreamFault. When the caller leaves a patient call the server is told (ML-CLOSE).
+        """
+        rid = request_id or self._parts.ids.next()
+        self._calls[rid] = _Call(ctx, task_pk)
+        began = self._parts.clock.ticks_ms()
+        try:
+            response = await self._post(ctx, write_request(rid, method, params), patient=patient)
+            async with response:
+                return await self._answer(ctx, response, rid, task_pk)
+        except asyncio.CancelledError:
+            if patient:
+                await asyncio.shield(asyncio.ensure_future(self.cancel_request(ctx, rid)))
+            raise
+        finally:
+            ctx.trace.upstream_calls += 1
+            ctx.trace.upstream_ms += self._parts.clock.ticks_ms() - began
+            del self._calls[rid]
+            self.idle_since_ms = self._parts.clock.now_ms()
+
+    async def cancel_request(self, ctx: Context, request_id: bytes) -> None:
+        """Tell the server that nobody waits for a request any more; failures change nothing."""
+        with contextlib.suppress(UpstreamFault, Gone):
+            await self.post(ctx, write_notification("notifications/cancelled", {"requestId": request_id}))
+
+    async def post(self, ctx: Context, message: bytes) -> int:
+        """Send a notification or a response; give the HTTP status. Raises Gone, Denied, UpstreamFault."""
+        response = await self._post(ctx, message, patient=False)
+        async with response:
+            if response.status in _UNAUTHORIZED:
+                raise await denied(self._parts.link, response)
+            if response.status in _GONE:
+                raise Gone(str(response.status))
+            return response.status
+
+    async def delete(self, ctx: Context) -> None:
+        """End the session on the server."""
+        with contextlib.suppress(UpstreamFault):
+            response = await self._parts.link.send("DELETE", self._headers(ctx))
+            response.release()
+
+    async def open_stream(self, ctx: Context) -> None:
+        """Open the GET stream and return once its headers are in; keeps it open from then on (ML-STREAMS)."""
+        if self._stream is not None or self.wire_id is None:
+            return
+        opened = asyncio.Event()
+        self._stream = asyncio.create_task(self._keep_stream(ctx, opened), name=f"get-stream {self.id[:8]}")
+        self._stream.add_done_callback(lambda _: opened.set())
+        await opened.wait()
+
+    async def close(self) -> None:
+        """Close the shim's own streams of the session; the server is told nothing."""
+        if self._stream is not None:
+            self._stream.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._stream
+            self._stream = None
+
+    async def keep(self, upstream_task_id: str, pk: int) -> None:
+        """Note a task that is in the ledger now and let the questions through that came before it."""
+        self.tasks[upstream_task_id] = pk
+        held, self._held = self._held, []
+        for ctx, request, task_pk in held:
+            await self._question(ctx, request, task_pk)
+
+    def _headers(self, ctx: Context, accept: str = ACCEPT) -> list[tuple[str, str]]:
+        headers = [("Accept", accept), ("Content-Type", JSON_TYPE), *self._parts.authority.headers(ctx)]
+        if self.row.version:
+            headers.append(("MCP-Protocol-Version", self.row.version))
+        if self.wire_id:
+            headers.append(("Mcp-Session-Id", self.wire_id))
+        return headers
+
+    async def _post(self, ctx: Context, body: bytes, *, patient: bool) -> aiohttp.ClientResponse:
+        response = await self._parts.link.send("POST", self._headers(ctx), body, patient=patient)
+        if response.status < 300:  # noqa: PLR2004 - a 2xx
+            self._parts.authority.accepted(ctx)
+        return response
+
+    async def _answer(
+        self, ctx: Context, response: aiohttp.ClientResponse, rid: bytes, task_pk: int | None
+    ) -> Response:
+        link = self._parts.link
+        if response.status in _UNAUTHORIZED:
+            raise await denied(link, response)
+        kind = media_type(response.headers)
+        if response.status == _OK and kind == SSE_TYPE:
+            async for frame in link.frames(response):
+                if not frame.data:
+                    continue
+                message = read_upstream(frame.data)
+                if isinstance(message, Response) and message.id == rid:
+                    return message
+                await self._hear(ctx, message, task_pk)
+            raise Interrupted(-32603, "the upstream's stream ended without the answer", 502)
+        body = await link.read(response)
+        if response.status == _GONE[1] or (response.status == _GONE[0] and _blames_session(body)):
+            raise Gone(str(response.status))
+        if kind != JSON_TYPE:
+            raise UpstreamFault(
+                -32603, f"the upstream answered {response.status} with {kind or 'no media type'}", 502
+            )
+        message = read_upstream(body)
+        if not isinstance(message, Response) or message.id not in {rid, None}:
+            raise UpstreamFault(-32603, "the upstream answered another request", 502)
+        return message
+
+    async def _keep_stream(self, ctx: Context, opened: asyncio.Event) -> None:
+        attempt = 0
+        while not self.lost:
+            headers = self._headers(ctx, accept=SSE_TYPE)
+            if self._last_event_id is not None:
+                headers.append(("Last-Event-ID", self._last_event_id))
+            try:
+                response = await self._parts.link.send("GET", headers)
+                async with response:
+                    opened.set()
+                    if response.status == _OK and media_type(response.headers) == SSE_TYPE:
+                        attempt = 0
+                        await self._read_stream(ctx, response)
+                    elif response.status != _CONFLICT:
+                        return
+            except (UpstreamFault, Denied):
+                opened.set()
+            await self._parts.clock.sleep_ms(_RECONNECT_MS[min(attempt, len(_RECONNECT_MS) - 1)])
+            attempt += 1
+
+    async def _read_stream(self, ctx: Context, response: aiohttp.ClientResponse) -> None:
+        async for frame in self._parts.link.frames(response):
+            if frame.id:
+                self._last_event_id = frame.id
+            if frame.data:
+                await self._hear(ctx, read_upstream(frame.data), None)
+
+    async def _hear(
+        self, ctx: Context, message: Request | Notification | Response, task_pk: int | None
+    ) -> None:
+        """Take up what the server says besides the answer that is waited for."""
+        if isinstance(message, Response):
+            return  # an answer to a request that was given up
+        if isinstance(message, Request):
+            await self._heard_request(ctx, message, task_pk)
+            return
+        match message.method:
+            case "notifications/progress":
+                await self._heard_progress(message)
+            case "notifications/tasks/status":
+                await self._heard_status(message)
+            case "notifications/tools/list_changed":
+                self._parts.on_list_changed(self)
+            case "notifications/message":
+                await self._heard_log(message)
+
+    async def _heard_request(self, ctx: Context, request: Request, task_pk: int | None) -> None:
+        if request.method == "ping":
+            with contextlib.suppress(UpstreamFault, Gone):
+                await self.post(ctx, write_result(request.id, b"{}"))
+        elif self.reserved and _related(request.params) not in self.tasks:
+            # the server asked before it answered the create: wait until the task is in the ledger
+            self._held.append((ctx, request, task_pk))
+        else:
+            await self._question(ctx, request, task_pk)
+
+    async def _question(self, ctx: Context, request: Request, task_pk: int | None) -> None:
+        async def refuse(code: int, message: str) -> None:
+            with contextlib.suppress(UpstreamFault, Gone):
+                await self.post(ctx, write_error(request.id, code, message))
+
+        pk = self._owner(request, task_pk)
+        await self._parts.events.question(Question(request, self.id, pk, refuse))
+
+    def _owner(self, request: Request, task_pk: int | None) -> int | None:
+        """Match a question to a task: by related-task, by announcement, by its stream, by being the only one."""
+        related = _related(request.params)
+        if related is not None:
+            return self.tasks.get(related)
+        if (announced := self._announced.pop(request.id, None)) is not None:
+            return announced
+        if task_pk is not None:
+            return task_pk
+        return next(iter(self.tasks.values())) if len(self.tasks) == 1 and not self.leased else None
+
+    async def _heard_status(self, message: Notification) -> None:
+        pk = self.tasks.get(rawjson.string(message.params.get("taskId")) or _related(message.params) or "")
+        if pk is None:
+            return
+        for request_id in _announced_requests(message.params):
+            self._announced[request_id] = pk
+        await self._parts.events.status(pk)
+
+    async def _heard_progress(self, message: Notification) -> None:
+        call = self._calls.get(message.params.get("progressToken", b""))
+        if call is None:
+            text = rawjson.string(message.params.get("message"))
+            if text and len(self.tasks) == 1:
+                await self._parts.events.progress(next(iter(self.tasks.values())), text)
+        elif call.ctx.notify is not None and call.ctx.progress_token is not None:
+            params = {**message.params, "progressToken": call.ctx.progress_token}
+            await call.ctx.notify(Notification(message.method, params))
+
+    async def _heard_log(self, message: Notification) -> None:
+        if len(self._calls) == 1:
+            call = next(iter(self._calls.values()))
+            if call.ctx.notify is not None and call.ctx.wants_logs:
+                await call.ctx.notify(message)
+
+
+def _blames_session(body: bytes) -> bool:
+    """Tell whether a 400 is about the session: servers say it in prose only."""
+    return b"ession" in body[:2_000]
+
+
+def _blank(name: str) -> SessionRow:
+    return SessionRow(
+        session_id=name, upstream="", caller="", caller_kind="none", side="pool", dialect=None,
+        client_name="", client_version="", kinds=frozenset(), version="", init=b"", created_ms=0,
+        used_ms=0, closed=False,
+    )  # fmt: skip
+
+
+def _related(params: Members) -> str | None:
+    return related_task_of(rawjson.join(params))
+
+
+def _announced_requests(params: Members) -> list[bytes]:
+    """Find the request id that a status notification names, wherever in its `_meta` the server put it."""
+    meta = params.get("_meta")
+    if meta is None or b"equestId" not in meta:
+        return []
+    found: list[bytes] = []
+    pending = [rawjson.decode(meta)]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            pending.extend(value.values())
+            found.extend(
+                rawjson.encode(value[key]) for key in ("requestId", "elicitationRequestId") if key in value
+            )
+    return found

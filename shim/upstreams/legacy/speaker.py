@@ -1,0 +1,360 @@
+"""Speaks to a legacy server in its dialect: what the verbs want, as requests over the right session."""
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from shim.hub import rawjson
+from shim.hub.codec import Reading, read_create, read_task
+from shim.hub.dialect import Dialect
+from shim.hub.rawjson import Members
+from shim.ledger.protocol import Ledger
+from shim.ledger.records import InputRow, SessionRow, TaskRow
+from shim.upstreams.base import (
+    Answered,
+    Context,
+    Created,
+    Facts,
+    NotYet,
+    SessionLost,
+    TaskUnknown,
+)
+from shim.upstreams.legacy.pool import Pool, PoolLimits
+from shim.upstreams.legacy.session import Gone, LegacySession, Parts
+from shim.upstreams.legacy.tools import Catalog
+from shim.wire.envelope import initialize_params, with_related_task
+from shim.wire.errors import UpstreamFault
+from shim.wire.jsonrpc import Response, write_notification, write_result
+
+T = TypeVar("T")
+
+_INVALID_PARAMS = -32602
+_REMEMBERED_CATALOGS = 10_000
+_LATEST = "2025-11-25"
+
+
+class LegacyUpstream:
+    """A server of the old API behind the shim. Implements `Upstream`."""
+
+    def __init__(  # noqa: PLR0913 - the parts it is made of
+        self,
+        name: str,
+        dialect: Dialect,
+        parts: Parts,
+        ledger: Ledger,
+        limits: PoolLimits,
+        *,
+        overrides: dict[str, str],
+        pages: int,
+        tools: int,
+        sessions: bool = True,
+    ) -> None:
+        self.name = name
+        self._sessions = sessions
+        self.dialect = dialect
+        self.parts = parts
+        self._ledger = ledger
+        self._new_catalog = lambda: Catalog(overrides, pages=pages, tools=tools)
+        self._catalogs: OrderedDict[tuple[str, frozenset[str]], Catalog] = OrderedDict()
+        self.pool = Pool(name, limits, ledger, parts.clock, self._open, self._adopt)
+        self._driven: OrderedDict[str, LegacySession] = OrderedDict()
+
+    def next_id(self) -> bytes:
+        """Make a JSON-RPC id that no session has seen."""
+        return self.parts.ids.next()
+
+    # -- the handshake and what needs no task --------------------------------------------------
+
+    async def facts(self, ctx: Context) -> Facts:
+        """Give the initialize result of one of the caller's sessions."""
+        async with self.pool.reader(ctx) as session:
+            return Facts(session.init, session.row.version, self._has_tasks(session))
+
+    async def plain(self, ctx: Context, method: str, params: Members) -> Response:
+        """Send a request over a session of the caller; one that may be asked something has it to itself."""
+        asked = bool(ctx.kinds) and method in {"tools/call", "prompts/get", "resources/read"}
+        borrow = self.pool.leased if asked else self.pool.reader
+
+        async def send(session: LegacySession) -> Response:
+            return await session.request(ctx, method, params, patient=True)
+
+        for last in (False, True):
+            async with borrow(ctx) as session:
+                try:
+                    return await self._on(ctx, session, send)
+                except SessionLost:
+                    # the 404 came before any byte of an answer, so nothing ran: once more, on a new session
+                    if last:
+                        raise _gone() from None
+        raise AssertionError("unreachable")
+
+    async def tool_support(self, ctx: Context, tool: str) -> str:
+        """Tell a tool's task support, from the operator, the dialect, or the caller's tools/list."""
+        catalog = self._catalog(ctx)
+        if self.dialect.tool_support != "listed":
+            return catalog.override(tool) or self.dialect.tool_support
+        return await catalog.support(tool, lambda params: self.plain(ctx, "tools/list", params))
+
+    # -- tasks ---------------------------------------------------------------------------------
+
+    async def create(self, ctx: Context, params: Members, ttl_ms: int | None) -> Created | Answered:
+        """Send the call as a task on a session that has room for one."""
+        method, body = self.dialect.create_request(params, ttl_ms)
+
+        async def send(session: LegacySession) -> Response:
+            return await session.request(ctx, method, body, patient=True)
+
+        session = await self.pool.reserve(ctx)
+        try:
+            try:
+                response = await self._on(ctx, session, send)
+            except SessionLost:
+                self.pool.unreserve(ctx, session)
+                session = await self.pool.reserve(ctx)
+                response = await self._on(ctx, session, send)
+        except SessionLost:
+            self.pool.unreserve(ctx, session)
+            raise _gone() from None
+        except BaseException:
+            self.pool.unreserve(ctx, session)
+            raise
+        result = response.result
+        reading = None if result is None else read_create(self.dialect, rawjson.members(result))
+        if result is None or reading is None:
+            self.pool.unreserve(ctx, session)
+            if response.error is not None:
+                self._catalog(ctx).changed()  # the refusal may be about tasks
+            return Answered(response)
+        if session.wire_id is None:
+            self.pool.unreserve(ctx, session)
+            return Created(reading, None, reading.task.meta)
+        return Created(reading, session.id, reading.task.meta)
+
+    async def keep(self, row: TaskRow) -> None:
+        """Bind the task that is in the ledger now to its session."""
+        session = self.pool.known(row.session_id or "")
+        if session is not None:
+            await self.pool.settle(session, row.upstream_task_id, row.pk)
+
+    async def get(self, ctx: Context, row: TaskRow) -> Reading:
+        """Read the task's state."""
+        params = {"taskId": rawjson.encode(row.upstream_task_id)}
+        response = await self._on_task(
+            ctx, row, lambda session: session.request(ctx, self.dialect.methods.get, params)
+        )
+        if response.result is None:
+            raise _as_fault(response)
+        return read_task(self.dialect, rawjson.members(response.result))
+
+    async def result(self, ctx: Context, row: TaskRow, request_id: bytes) -> Response:
+        """Wait for the task's payload; questions on the way are taken up."""
+        params = {"taskId": rawjson.encode(row.upstream_task_id)}
+        response = await self._on_task(
+            ctx,
+            row,
+            lambda session: session.request(
+                ctx, self.dialect.methods.result, params,
+                request_id=request_id, task_pk=row.pk, patient=True,
+            ),
+            unknown_is_answer=True,
+        )  # fmt: skip
+        if response.error is not None and _not_yet(response.error):
+            raise NotYet
+        return response
+
+    async def abandon_result(self, ctx: Context, row: TaskRow, request_id: bytes) -> None:
+        """Send `notifications/cancelled` for a tasks/result (ML-INPUT)."""
+        session = await self._session_of(ctx, row)
+        await session.cancel_request(ctx, request_id)
+
+    async def cancel(self, ctx: Context, row: TaskRow) -> bool:
+        """Ask to cancel, where the dialect has it."""
+        method = self.dialect.methods.cancel
+        if not method:
+            return False
+        params = {"taskId": rawjson.encode(row.upstream_task_id)}
+        response = await self._on_task(ctx, row, lambda session: session.request(ctx, method, params))
+        if response.error is not None:
+            raise _as_fault(response)
+        return True
+
+    async def answer(self, ctx: Context, row: TaskRow, asked: InputRow) -> bool:
+        """Deliver an answer as the JSON-RPC response on the session, or by the dialect's own method."""
+        if asked.upstream_id is None:
+            return await self._answer_by_method(ctx, row, asked)
+        response = asked.response or b"{}"
+        if self.dialect.related_task:
+            response = with_related_task(response, row.upstream_task_id)
+        message = write_result(asked.upstream_id, response)
+        status = await self._on_task(ctx, row, lambda session: session.post(ctx, message))
+        return status < 400  # noqa: PLR2004 - any 2xx will do (NOTIFY)
+
+    async def ended(self, row: TaskRow) -> None:
+        """Free the task's place in its session."""
+        session = self.pool.known(row.session_id or "")
+        if session is not None:
+            session.tasks.pop(row.upstream_task_id, None)
+            self.pool.give_back(row.caller_kind, session)
+
+    async def sweep(self, ctx: Context, *, delete: bool) -> None:
+        """Drop idle sessions; the server is told only if the operator wants it."""
+        for session in await self.pool.sweep():
+            await self._ledger.close_session(session.id)
+            if delete:
+                await session.delete(ctx)
+
+    async def close(self) -> None:
+        """Close the shim's own streams."""
+        await self.pool.close()
+
+    # -- sessions ------------------------------------------------------------------------------
+
+    async def _open(self, ctx: Context) -> LegacySession:
+        now_ms = self.parts.clock.now_ms()
+        params = initialize_params(ctx.client_name, ctx.client_version, ctx.capabilities, _LATEST)
+        if not self._sessions:
+            return LegacySession.without(self.parts)
+        session = await LegacySession.handshake(self.parts, ctx, params)
+        session.row = SessionRow(
+            session_id=session.id, upstream=self.name, caller=ctx.caller.key, caller_kind=ctx.caller.kind,
+            side="pool", dialect=None, client_name=ctx.client_name, client_version=ctx.client_version,
+            kinds=ctx.kinds, version=session.row.version, init=session.row.init, created_ms=now_ms,
+            used_ms=now_ms, closed=False,
+        )  # fmt: skip
+        if session.wire_id is not None:
+            await self._ledger.add_session(session.row)
+        await session.post(ctx, write_notification("notifications/initialized", {}))
+        if ctx.kinds:
+            await session.open_stream(ctx)
+        ctx.trace.event("session.opened", side="upstream", reason="pool")
+        return session
+
+    def _adopt(self, row: SessionRow) -> LegacySession:
+        return LegacySession(self.parts, row)
+
+    async def _session_of(self, ctx: Context, row: TaskRow) -> LegacySession:
+        """Give the session a task lives in, at hand or from the ledger. Raises SessionLost."""
+        if row.session_id is None:
+            async with self.pool.reader(ctx) as session:
+                return session
+        known = self.pool.known(row.session_id) or self._driven.get(row.session_id)
+        if known is not None:
+            return known
+        stored = await self._ledger.session(row.session_id)
+        if stored is None or stored.closed:
+            raise SessionLost
+        session = LegacySession(self.parts, stored)
+        session.tasks[row.upstream_task_id] = row.pk
+        self._driven[session.id] = session
+        if stored.side == "pool" and stored.kinds:
+            await session.open_stream(ctx)
+        if len(self._driven) > _REMEMBERED_CATALOGS:
+            _, old = self._driven.popitem(last=False)
+            await old.close()
+        return session
+
+    async def _on(
+        self, ctx: Context, session: LegacySession, send: Callable[[LegacySession], Awaitable[T]]
+    ) -> T:
+        """Send on a session; it is lost only if a second request gets the same (ML-SESSION-LOST)."""
+        try:
+            return await send(session)
+        except Gone:
+            pass
+        try:
+            await session.request(ctx, "ping", {})
+        except Gone:
+            if not session.lost:
+                self.pool.lose(session)
+                self._driven.pop(session.id, None)
+                await self._ledger.close_session(session.id)
+                ctx.trace.event("session.lost", side="upstream", reason="unknown_twice")
+            raise SessionLost from None
+        try:
+            return await send(session)
+        except Gone:
+            raise UpstreamFault(-32603, "the upstream answers 404 on a living session", 502) from None
+
+    async def _on_task(
+        self,
+        ctx: Context,
+        row: TaskRow,
+        send: Callable[[LegacySession], Awaitable[T]],
+        *,
+        unknown_is_answer: bool = False,
+    ) -> T:
+        """Send on the task's session, or on a living one in its place. Raises TaskUnknown."""
+        try:
+            session = await self._session_of(ctx, row)
+            answer = await self._on(ctx, session, send)
+        except SessionLost:
+            session = await self.pool.heir(ctx, row.session_id or "")
+            answer = await self._on(ctx, session, send)
+            if not _unknown(answer):
+                session.tasks[row.upstream_task_id] = row.pk
+                await self._ledger.set_session(row.pk, session.id)
+        if _unknown(answer) and not unknown_is_answer:
+            raise TaskUnknown
+        return answer
+
+    async def _answer_by_method(self, ctx: Context, row: TaskRow, asked: InputRow) -> bool:
+        method = self.dialect.methods.answer
+        if not method:
+            return False
+        params = {
+            "taskId": rawjson.encode(row.upstream_task_id),
+            "inputResponses": rawjson.join({asked.key: asked.response or b"{}"}),
+        }
+        response = await self._on_task(ctx, row, lambda session: session.request(ctx, method, params))
+        return response.error is None
+
+    def _has_tasks(self, session: LegacySession) -> bool:
+        if self.dialect.tool_support != "listed":
+            return True
+        capabilities = rawjson.decode(session.init.get("capabilities", b"{}"))
+        for key in ("tasks", "requests", "tools", "call"):
+            if not isinstance(capabilities, dict) or capabilities.get(key) is None:
+                return False
+            capabilities = capabilities[key]
+        return True
+
+    def _catalog(self, ctx: Context) -> Catalog:
+        key = (ctx.caller.key, ctx.kinds)
+        catalog = self._catalogs.get(key)
+        if catalog is None:
+            catalog = self._catalogs[key] = self._new_catalog()
+            if len(self._catalogs) > _REMEMBERED_CATALOGS:
+                self._catalogs.popitem(last=False)
+        return catalog
+
+
+def _gone() -> UpstreamFault:
+    return UpstreamFault(-32603, "the upstream forgot a session that it had just opened", 502)
+
+
+def _as_fault(response: Response) -> UpstreamFault:
+    """Turn an upstream's error about a task into ours: it is never "not found" by itself (OWN-CHECK)."""
+    error = rawjson.members(response.error or b"{}")
+    message = rawjson.string(error.get("message")) or "no reason given"
+    return UpstreamFault(-32603, f"the upstream refused: {message}", 502)
+
+
+def _code(error: bytes) -> int | None:
+    code = rawjson.decode(rawjson.members(error).get("code", b"null"))
+    return code if isinstance(code, int) else None
+
+
+def _unknown(answer: object) -> bool:
+    """Tell an "I do not know that task" from everything else."""
+    return (
+        isinstance(answer, Response)
+        and answer.error is not None
+        and _code(answer.error) == _INVALID_PARAMS
+        and not _not_yet(answer.error)
+    )
+
+
+def _not_yet(error: bytes) -> bool:
+    """Tell "not completed yet" (servers that do not block) from "unknown": both are -32602, only prose differs."""
+    message = (rawjson.string(rawjson.members(error).get("message")) or "").lower()
+    return _code(error) == _INVALID_PARAMS and ("not completed" in message or "not yet" in message)

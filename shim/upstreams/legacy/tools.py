@@ -1,0 +1,76 @@
+"""Which tools of a legacy server run as tasks: read from `tools/list`, overridden by the operator (ML-CREATE)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from fnmatch import fnmatchcase
+
+from shim.hub import rawjson
+from shim.hub.rawjson import Members
+from shim.wire.errors import UpstreamFault
+from shim.wire.jsonrpc import Response
+
+FORBIDDEN = "forbidden"
+_KNOWN = ("required", "optional")
+
+Page = Callable[[Members], Awaitable[Response]]
+"""Reads one page of tools/list."""
+
+
+class Catalog:
+    """The task support of one caller's tools; read once, and again after the server says that it changed."""
+
+    def __init__(self, overrides: Mapping[str, str], *, pages: int, tools: int) -> None:
+        self._overrides = overrides
+        self._pages = pages
+        self._tools = tools
+        self._support: dict[str, str] | None = None
+        self._reading: asyncio.Task[dict[str, str]] | None = None
+        self._generation = 0
+
+    def changed(self) -> None:
+        """Read the list again before the next call."""
+        self._support = None
+        self._generation += 1
+
+    async def support(self, tool: str, page: Page) -> str:
+        """Tell a tool's task support: required, optional or forbidden. Raises ShimError."""
+        if (forced := self.override(tool)) is not None:
+            return forced
+        if self._support is None:
+            if self._reading is None or self._reading.done():
+                self._reading = asyncio.create_task(self._read(page), name="tools-list")
+            generation = self._generation
+            support = await asyncio.shield(self._reading)
+            if generation == self._generation:
+                self._support = support
+            return support.get(tool, FORBIDDEN)
+        return self._support.get(tool, FORBIDDEN)
+
+    def override(self, tool: str) -> str | None:
+        """Give what the operator says of a tool, if anything."""
+        return next((value for glob, value in self._overrides.items() if fnmatchcase(tool, glob)), None)
+
+    async def _read(self, page: Page) -> dict[str, str]:
+        support: dict[str, str] = {}
+        params: Members = {}
+        for _ in range(self._pages):
+            response = await page(params)
+            if response.result is None:
+                raise UpstreamFault(-32603, "the upstream refused tools/list", 502)
+            result = rawjson.members(response.result)
+            tools = rawjson.decode(result.get("tools", b"[]"))
+            for tool in tools if isinstance(tools, list) else ():
+                _take(tool, support)
+            cursor = result.get("nextCursor")
+            if cursor is None or cursor == b"null" or len(support) >= self._tools:
+                break
+            params = {"cursor": cursor}
+        return support
+
+
+def _take(tool: object, support: dict[str, str]) -> None:
+    if not isinstance(tool, dict) or not isinstance(name := tool.get("name"), str):
+        return
+    execution = tool.get("execution")
+    said = execution.get("taskSupport") if isinstance(execution, dict) else None
+    support[name] = said if said in _KNOWN else FORBIDDEN

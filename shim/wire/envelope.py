@@ -1,0 +1,246 @@
+"""The keys around the payloads: what each era has, and how one era's are taken off and the other's put on (KEYS).
+
+Everything here works on raw members; a payload's own keys are never looked at.
+"""
+
+import msgspec
+
+from shim.hub import rawjson
+from shim.hub.rawjson import Members, RawJsonError
+from shim.wire.era import META_VERSION, MODERN_VERSIONS
+from shim.wire.errors import TASKS_EXTENSION, invalid_params, unsupported_version
+
+META_CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
+META_CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+META_LOG_LEVEL = "io.modelcontextprotocol/logLevel"
+META_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
+META_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+RELATED_TASK = "io.modelcontextprotocol/related-task"
+
+MODERN_ONLY_KEYS = frozenset((
+    "resultType", "ttlMs", "pollIntervalMs", "cacheScope", "inputRequests", "inputResponses", "requestState",
+    META_SERVER_INFO, META_SUBSCRIPTION, META_VERSION, META_CLIENT_INFO, META_CLIENT_CAPABILITIES,
+    META_LOG_LEVEL,
+))  # fmt: skip
+LEGACY_ONLY_KEYS = frozenset(("task", "ttl", "pollInterval", RELATED_TASK, "execution"))
+
+KINDS = ("elicitation", "sampling", "roots")
+"""What a client can declare that it may be asked."""
+
+_CACHEABLE = frozenset((
+    "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list",
+    "resources/read",
+))  # fmt: skip
+_MODERN_META = frozenset((META_VERSION, META_CLIENT_INFO, META_CLIENT_CAPABILITIES, META_LOG_LEVEL))
+_MODERN_PARAMS = frozenset(("_meta", "task", "inputResponses", "requestState"))
+_COMPLETE = b'"complete"'
+_NO_CACHE = {"ttlMs": b"0", "cacheScope": b'"private"'}
+_OBJECT = b"{"
+_NOT_FOUND_LEGACY = -32002
+_INVALID_PARAMS = -32602
+
+
+class ModernMeta(msgspec.Struct, frozen=True):
+    """What a modern request says of itself in `_meta`."""
+
+    version: str
+    client_name: str
+    client_version: str
+    kinds: frozenset[str]
+    capabilities: Members
+    """The declared values of those kinds, raw."""
+    declares_tasks: bool
+    log_level: str | None
+    progress_token: bytes | None
+    foreign: Members
+    """The keys that are not the envelope's."""
+
+
+def read_modern_meta(params: Members) -> ModernMeta:
+    """Read a modern request's `_meta`. Raises ClientFault, HTTP 400."""
+    raw = params.get("_meta")
+    try:
+        meta = rawjson.members(raw) if raw is not None else {}
+        version = rawjson.string(meta.get(META_VERSION))
+        if version is None:
+            raise invalid_params(f"params._meta[{META_VERSION!r}]: required", 400)
+        if version not in MODERN_VERSIONS:
+            raise unsupported_version(version, MODERN_VERSIONS)
+        declared = meta.get(META_CLIENT_CAPABILITIES)
+        if declared is None or declared[:1] != _OBJECT:
+            raise invalid_params(f"params._meta[{META_CLIENT_CAPABILITIES!r}]: required, an object", 400)
+        capabilities = rawjson.members(declared)
+        info = _object(meta.get(META_CLIENT_INFO))
+        extensions = _object(capabilities.get("extensions"))
+    except RawJsonError as exc:
+        raise invalid_params(f"params._meta: {exc}", 400) from exc
+    kinds = {kind: capabilities[kind] for kind in KINDS if _declared(capabilities.get(kind))}
+    return ModernMeta(
+        version=version,
+        client_name=rawjson.string(info.get("name")) or "unknown",
+        client_version=rawjson.string(info.get("version")) or "0",
+        kinds=frozenset(kinds),
+        capabilities=kinds,
+        declares_tasks=_declared(extensions.get(TASKS_EXTENSION)),
+        log_level=rawjson.string(meta.get(META_LOG_LEVEL)),
+        progress_token=meta.get("progressToken"),
+        foreign={key: value for key, value in meta.items() if key not in _MODERN_META | {"progressToken"}},
+    )
+
+
+def legacy_params(params: Members, meta: ModernMeta) -> Members:
+    """Give a modern request's params for a legacy server: payload and foreign `_meta` only."""
+    kept = {key: value for key, value in params.items() if key not in _MODERN_PARAMS}
+    if meta.foreign:
+        kept["_meta"] = rawjson.join(meta.foreign)
+    return kept
+
+
+def with_progress_token(params: Members, token: bytes) -> Members:
+    """Give params that ask for progress under a token."""
+    meta = _object(params.get("_meta"))
+    return {**params, "_meta": rawjson.join({**meta, "progressToken": token})}
+
+
+def modern_result(result: bytes, *, method: str, server_info: bytes | None) -> bytes:
+    """Put the modern envelope around a legacy server's result (ML-TOOLS, KEYS)."""
+    members = rawjson.members(strip_related_task(result))
+    for key in ("resultType", "ttlMs", "cacheScope", "inputRequests", "requestState"):
+        members.pop(key, None)
+    if method == "tools/list" and "tools" in members:
+        members["tools"] = _each_tool(members["tools"], _without_execution)
+    if server_info is not None:
+        meta = _object(members.get("_meta"))
+        members["_meta"] = rawjson.join({**meta, META_SERVER_INFO: server_info})
+    cache = _NO_CACHE if method in _CACHEABLE else {}
+    return rawjson.join({"resultType": _COMPLETE, **members, **cache})
+
+
+def discover_result(init: Members, *, has_tasks: bool) -> bytes:
+    """Make a discover result of a legacy server's initialize result (ML-DISCOVER)."""
+    capabilities = _object(init.get("capabilities"))
+    capabilities.pop("tasks", None)
+    if has_tasks:
+        extensions = _object(capabilities.get("extensions"))
+        capabilities["extensions"] = rawjson.join({**extensions, TASKS_EXTENSION: b"{}"})
+    result: Members = {
+        "resultType": _COMPLETE,
+        "supportedVersions": rawjson.encode(MODERN_VERSIONS),
+        "capabilities": rawjson.join(capabilities),
+    }
+    if "instructions" in init:
+        result["instructions"] = init["instructions"]
+    if "serverInfo" in init:
+        result["_meta"] = rawjson.join({META_SERVER_INFO: init["serverInfo"]})
+    return rawjson.join({**result, **_NO_CACHE})
+
+
+def modern_error(error: bytes) -> tuple[int, str, bytes | None]:
+    """Give an upstream's error as modern clients know it: code, message, data (ERRORS)."""
+    members = rawjson.members(error)
+    raw_code = rawjson.decode(members.get("code", b"-32603"))
+    code = raw_code if isinstance(raw_code, int) else -32603
+    message = rawjson.string(members.get("message")) or ""
+    return (_INVALID_PARAMS if code == _NOT_FOUND_LEGACY else code), message, members.get("data")
+
+
+def task_result(result: bytes) -> bytes:
+    """Give a stored result as a whole modern result (ML-TERMINAL)."""
+    members = rawjson.members(strip_related_task(result))
+    return result if "resultType" in members else rawjson.join({"resultType": _COMPLETE, **members})
+
+
+def strip_related_task(result: bytes) -> bytes:
+    """Take only the related-task key off a result or params object."""
+    if RELATED_TASK.encode() not in result:
+        return result
+    members = rawjson.members(result)
+    meta = _object(members.get("_meta"))
+    if meta.pop(RELATED_TASK, None) is None:
+        return result
+    if meta:
+        members["_meta"] = rawjson.join(meta)
+    else:
+        del members["_meta"]
+    return rawjson.join(members)
+
+
+def with_related_task(result: bytes, task_id: str) -> bytes:
+    """Name the task in a result's `_meta`."""
+    members = rawjson.members(result)
+    related = rawjson.encode({"taskId": task_id})
+    members["_meta"] = rawjson.join({**_object(members.get("_meta")), RELATED_TASK: related})
+    return rawjson.join(members)
+
+
+def related_task_of(params: Members) -> str | None:
+    """Give the task that params name in `_meta`."""
+    meta = _object(params.get("_meta"))
+    return rawjson.string(_object(meta.get(RELATED_TASK)).get("taskId"))
+
+
+def question_params(params: bytes) -> bytes:
+    """Give a question's params without what belongs to the upstream's side (ML-INPUT)."""
+    members = rawjson.members(strip_related_task(params))
+    members.pop("elicitationId", None)
+    members.pop("task", None)
+    return rawjson.join(members)
+
+
+def declared_kinds(capabilities: bytes | None) -> Members:
+    """Give the kinds of questions that capabilities declare, with their raw values."""
+    declared = _object(capabilities)
+    return {kind: declared[kind] for kind in KINDS if _declared(declared.get(kind))}
+
+
+def initialize_params(name: str, version: str, capabilities: Members, protocol: str) -> Members:
+    """Build an initialize for an upstream session: that client's name, its kinds, never tasks (ML-SESSION)."""
+    return {
+        "protocolVersion": rawjson.encode(protocol),
+        "capabilities": rawjson.join(capabilities),
+        "clientInfo": rawjson.encode({"name": name, "version": version}),
+    }
+
+
+def fit_capabilities(init: bytes, *, tasks: bool) -> bytes:
+    """Make an initialize result fit a client of another legacy dialect (LL-1)."""
+    members = rawjson.members(init)
+    capabilities = _object(members.get("capabilities"))
+    capabilities.pop("tasks", None)
+    if tasks:
+        capabilities["tasks"] = b'{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}'
+    members["capabilities"] = rawjson.join(capabilities)
+    return rawjson.join(members)
+
+
+def tools_with_support(result: bytes, support: str) -> bytes:
+    """Say in a tools/list result that every tool can run as a task."""
+    members = rawjson.members(result)
+    execution = rawjson.encode({"taskSupport": support})
+
+    def supported(tool: Members) -> Members:
+        return {**tool, "execution": execution}
+
+    if "tools" in members:
+        members["tools"] = _each_tool(members["tools"], supported)
+    return rawjson.join(members)
+
+
+def _each_tool(tools: bytes, change) -> bytes:  # noqa: ANN001
+    items = _list.decode(tools)
+    return b"[" + b",".join(rawjson.join(change(rawjson.members(bytes(item)))) for item in items) + b"]"
+
+
+_list = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def _without_execution(tool: Members) -> Members:
+    return {key: value for key, value in tool.items() if key != "execution"}
+
+
+def _object(raw: bytes | None) -> Members:
+    return rawjson.members(raw) if raw is not None and raw[:1] == _OBJECT else {}
+
+
+def _declared(raw: bytes | None) -> bool:
+    return raw is not None and raw[:1] == _OBJECT

@@ -1,0 +1,175 @@
+"""What can go wrong, in three families: the client's fault, the upstream's, and our own.
+
+Every error knows how it is answered. Its message is one line that names the fault, the place and the mend.
+"""
+
+from shim.hub import rawjson
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL = -32603
+HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
+UNSUPPORTED_VERSION = -32022
+RESOURCE_NOT_FOUND = -32002
+
+TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
+
+
+class ShimError(Exception):
+    """An error that is an answer: JSON-RPC code and message, HTTP status, optional raw `data`."""
+
+    def __init__(
+        self,
+        code: int,
+        message: str,
+        http_status: int = 200,
+        *,
+        data: bytes | None = None,
+        headers: tuple[tuple[str, str], ...] = (),
+        reason: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.http_status = http_status
+        self.data = data
+        self.headers = headers
+        self.reason = reason
+        """What the audit log calls a denial, if it is one."""
+
+    def error_object(self) -> bytes:
+        """Give the JSON-RPC error object, raw."""
+        members = {"code": rawjson.encode(self.code), "message": rawjson.encode(self.message)}
+        if self.data is not None:
+            members["data"] = self.data
+        return rawjson.join(members)
+
+
+class ClientFault(ShimError):
+    """The client's message breaks a rule."""
+
+
+class UpstreamFault(ShimError):
+    """The upstream cannot be reached or breaks a rule; a task is never lost by it."""
+
+
+class OwnFault(ShimError):
+    """The shim itself failed."""
+
+
+def parse_error(detail: str) -> ClientFault:
+    """Refuse a body that is not JSON."""
+    return ClientFault(PARSE_ERROR, f"body: {detail}", 400)
+
+
+def invalid_request(detail: str) -> ClientFault:
+    """Refuse a body that is no JSON-RPC message this endpoint takes."""
+    return ClientFault(INVALID_REQUEST, detail, 400)
+
+
+def method_not_found(method: str) -> ClientFault:
+    """Refuse a method that the era or dialect does not have."""
+    return ClientFault(METHOD_NOT_FOUND, f"Method not found: {method}", 404)
+
+
+def invalid_params(detail: str, http_status: int = 200) -> ClientFault:
+    """Refuse a parameter."""
+    return ClientFault(INVALID_PARAMS, detail, http_status)
+
+
+def unknown_task() -> ClientFault:
+    """Answer for a task that is not there and for one that is someone else's: the same bytes (OWN-CHECK)."""
+    return ClientFault(INVALID_PARAMS, "Failed to retrieve task: Task not found")
+
+
+def task_expired() -> ClientFault:
+    """Answer the owner of a task whose time is over (DUR-4)."""
+    return ClientFault(INVALID_PARAMS, "Failed to retrieve task: Task has expired")
+
+
+def cancel_of_ended(status: str) -> ClientFault:
+    """Refuse to cancel a task that has ended, where the dialect refuses."""
+    return ClientFault(INVALID_PARAMS, f"Cannot cancel task: already in terminal status '{status}'")
+
+
+def unknown_session() -> ClientFault:
+    """Answer for a session that is not there and for one that is someone else's (LL-OWN)."""
+    return ClientFault(INVALID_REQUEST, "Session not found", 404)
+
+
+def header_mismatch(detail: str) -> ClientFault:
+    """Refuse headers that are missing or contradict the body."""
+    return ClientFault(HEADER_MISMATCH, f"Header mismatch: {detail}", 400)
+
+
+def missing_capability() -> ClientFault:
+    """Refuse a task method or a task-only tool to a client that did not declare the extension."""
+    data = rawjson.encode({"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}})
+    return ClientFault(MISSING_CAPABILITY, "Missing required client capability", 400, data=data)
+
+
+def unsupported_version(requested: str, supported: tuple[str, ...]) -> ClientFault:
+    """Refuse a protocol version that is not served."""
+    data = rawjson.encode({"requested": requested, "supported": supported})
+    return ClientFault(UNSUPPORTED_VERSION, "Unsupported protocol version", 400, data=data)
+
+
+def too_large(limit_bytes: int) -> ClientFault:
+    """Refuse a body over the limit."""
+    return ClientFault(
+        INVALID_REQUEST, f"body: larger than limits.body_bytes = {limit_bytes}", 413, reason="limit"
+    )
+
+
+def unsupported_media(given: str) -> ClientFault:
+    """Refuse a body that says it is not JSON."""
+    return ClientFault(INVALID_REQUEST, f"Content-Type: expected application/json, got {given!r}", 415)
+
+
+def forbidden_origin(what: str) -> ClientFault:
+    """Refuse a browser's origin or a host name that is not allowed (ORIGIN)."""
+    return ClientFault(INVALID_REQUEST, f"{what}: not allowed here", 403, reason="origin")
+
+
+def unauthorized(detail: str, challenge: str = "Bearer") -> ClientFault:
+    """Ask for a credential: one is required and it is missing or bad (OWN-ID)."""
+    return ClientFault(
+        INVALID_REQUEST, detail, 401, headers=(("WWW-Authenticate", challenge),), reason="credential"
+    )
+
+
+def too_many(detail: str, *, retry_after_s: int) -> ClientFault:
+    """Refuse because a bound is reached."""
+    return ClientFault(
+        INTERNAL, detail, 429, headers=(("Retry-After", str(retry_after_s)),), reason="limit"
+    )
+
+
+def no_such_endpoint(path: str) -> ClientFault:
+    """Refuse a path that is not served."""
+    return ClientFault(METHOD_NOT_FOUND, f"nothing is served at {path}", 404)
+
+
+def not_allowed(allow: str) -> ClientFault:
+    """Refuse an HTTP method."""
+    return ClientFault(
+        METHOD_NOT_FOUND, f"this endpoint takes {allow}", 405, headers=(("Allow", allow),)
+    )
+
+
+def outcome_unknown() -> OwnFault:
+    """Say that a call may or may not have run; it is never sent again (DUR-3)."""
+    return OwnFault(INTERNAL, "outcome unknown: the call may have run; it is not sent again")
+
+
+def lost_task() -> UpstreamFault:
+    """Say that the upstream forgot a task before its time (ML-SESSION-LOST)."""
+    return UpstreamFault(INTERNAL, "upstream lost the task")
+
+
+def internal(detail: str = "internal error of the shim: see its log for this request id") -> OwnFault:
+    """Say that the shim failed."""
+    return OwnFault(INTERNAL, detail, 500)

@@ -1,0 +1,79 @@
+"""The headers that mirror a modern request's body: decoded first, then compared (VALIDATE)."""
+
+import base64
+import binascii
+from typing import Literal
+
+from multidict import CIMultiDictProxy
+
+from shim.hub import rawjson
+from shim.hub.codec import Lenient
+from shim.wire.era import MODERN_VERSIONS
+from shim.wire.errors import header_mismatch
+from shim.wire.jsonrpc import Request
+
+_PREFIX, _SUFFIX = "=?base64?", "?="
+_NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_PRINTABLE = range(0x20, 0x7F)
+
+
+def check_modern_headers(
+    headers: CIMultiDictProxy[str], request: Request, version: str, *, missing_name: Literal["allow", "reject"]
+) -> tuple[Lenient, ...]:
+    """Hold the mirrored headers against the body; gives what was let pass. Raises header_mismatch.
+
+    `missing_name` is `[modern] missing_mcp_name`: one client in the field leaves `Mcp-Name` out on tasks/*.
+    """
+    _require(headers, "MCP-Protocol-Version", version)
+    _require(headers, "Mcp-Method", request.method)
+    member = "taskId" if request.method.startswith("tasks/") else _NAMED_BY.get(request.method)
+    if member is None:
+        return ()
+    named = rawjson.string(request.params.get(member))
+    given = _single(headers, "Mcp-Name")
+    if given is None and member == "taskId" and missing_name == "allow":
+        return (Lenient("VALIDATE", "Mcp-Name missing"),)
+    if given is None:
+        raise header_mismatch(f"Mcp-Name is missing; it must be params.{member}")
+    if decode_value(given) != named:
+        raise header_mismatch(f"Mcp-Name does not match params.{member}")
+    return ()
+
+
+def decode_value(value: str) -> str:
+    """Decode a header value that may be in the base64 form. Raises header_mismatch."""
+    if not (value.startswith(_PREFIX) and value.endswith(_SUFFIX)):
+        return value
+    try:
+        return base64.b64decode(value[len(_PREFIX) : -len(_SUFFIX)], validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        raise header_mismatch("a value is not valid in its base64 form") from None
+
+
+def encode_value(value: str) -> str:
+    """Encode a value for a header, in the base64 form where it is not safe as it stands."""
+    plain = all(ord(char) in _PRINTABLE for char in value) and value == value.strip()
+    if plain and not (value.startswith(_PREFIX) and value.endswith(_SUFFIX)):
+        return value
+    return _PREFIX + base64.b64encode(value.encode()).decode() + _SUFFIX
+
+
+def served_version(version: str) -> bool:
+    """Tell whether a modern version is served."""
+    return version in MODERN_VERSIONS
+
+
+def _require(headers: CIMultiDictProxy[str], name: str, expected: str) -> None:
+    given = _single(headers, name)
+    if given is None:
+        raise header_mismatch(f"{name} is missing; it must be {expected!r}")
+    if given != expected:
+        raise header_mismatch(f"{name} does not match the body's {expected!r}")
+
+
+def _single(headers: CIMultiDictProxy[str], name: str) -> str | None:
+    """Give a header's one value, without the white space around it; doubled and different is refused."""
+    values = {value.strip() for value in headers.getall(name, ())}
+    if len(values) > 1:
+        raise header_mismatch(f"{name} stands twice with different values")
+    return values.pop() if values else None

@@ -1,0 +1,53 @@
+"""What an upstream's answer to `server/discover` says of its era (ERA-PROBE). Pure."""
+
+from dataclasses import dataclass
+
+from shim.hub import rawjson
+from shim.hub.rawjson import RawJsonError
+from shim.wire.era import MODERN_VERSIONS, Era
+
+_MODERN_CODES = frozenset((-32020, -32021))
+_UNSUPPORTED_VERSION = -32022
+_LEGACY_STATUS = frozenset((400, 404, 405, 406))
+_UNSURE_STATUS = frozenset((401, 403, 408, 413, 421, 429))
+_SERVER_ERROR = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An upstream's era, or None where the answer proves nothing; `evidence` says why, for people."""
+
+    era: Era | None
+    evidence: str
+
+
+def classify_discover(status: int | None, body: bytes) -> Verdict:
+    """Read the answer to a discover; `status` is None for silence."""
+    if status is None:
+        return Verdict(None, "no answer")
+    if status in _UNSURE_STATUS or status >= _SERVER_ERROR:
+        return Verdict(None, f"HTTP {status}")
+    try:
+        members = rawjson.members(body)
+        result = rawjson.members(members["result"]) if "result" in members else {}
+        error = rawjson.members(members["error"]) if "error" in members else {}
+        versions = rawjson.decode(result.get("supportedVersions", b"[]"))
+        if isinstance(versions, list) and set(versions) & set(MODERN_VERSIONS):
+            return Verdict(Era.MODERN, "server/discover names a modern version")
+        code = rawjson.decode(error.get("code", b"null"))
+        if code in _MODERN_CODES:
+            return Verdict(Era.MODERN, f"server/discover answered {code}")
+        if code == _UNSUPPORTED_VERSION:
+            return _by_supported(error.get("data"))
+    except RawJsonError:
+        error = {}
+    if status in _LEGACY_STATUS or error or not body.strip() or b"<" in body[:1]:
+        return Verdict(Era.LEGACY, f"server/discover answered HTTP {status} as no modern server does")
+    return Verdict(Era.LEGACY, f"HTTP {status} without a discover result")
+
+
+def _by_supported(data: bytes | None) -> Verdict:
+    supported = rawjson.decode(rawjson.members(data or b"{}").get("supported", b"[]"))
+    if isinstance(supported, list) and set(supported) & set(MODERN_VERSIONS):
+        return Verdict(Era.MODERN, "the server lists a modern version as supported")
+    return Verdict(Era.LEGACY, "the server supports no modern version")

@@ -8,7 +8,7 @@ from multidict import CIMultiDictProxy
 from shim.callers.caller import NOBODY, Caller
 from shim.callers.keys import Keys
 from shim.callers.sources import ApiKeySource, HeaderSource, Source, TokenSource
-from shim.config.model import Identity
+from shim.config import Identity
 from shim.wire.errors import unauthorized
 
 

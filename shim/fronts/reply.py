@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from aiohttp import hdrs, web
 
 from shim.audit.trace import Trace
+from shim.upstreams.http import Denied
 from shim.wire.jsonrpc import Notification, write_notification
 from shim.wire.sse import COMMENT, encode_event
 
@@ -37,6 +38,28 @@ class Reply:
     def add_header(self, name: str, value: str) -> None:
         """Add a header; only before the answer has begun."""
         self._headers.append((name, value))
+
+    def add_headers(self, headers: Iterable[tuple[str, str]]) -> None:
+        """Add headers; only before the answer has begun."""
+        self._headers.extend(headers)
+
+    def drop_headers(self, headers: Iterable[tuple[str, str]]) -> None:
+        """Take headers back that only a successful answer carries (SUNSET)."""
+        dropped = set(headers)
+        self._headers = [pair for pair in self._headers if pair not in dropped]
+
+    def header(self, name: str) -> str | None:
+        """Give the value of a header that the answer will carry or carries."""
+        return next((value for key, value in self._headers if key.lower() == name.lower()), None)
+
+    def relayed_denial(self, denied: Denied) -> web.StreamResponse:
+        """Finish with an upstream's 401 or 403 and its challenge (ERRORS)."""
+        self._headers.extend(("WWW-Authenticate", value) for value in denied.challenge)
+        return self.raw(denied.status, denied.body, denied.content_type)
+
+    def abandoned(self) -> web.StreamResponse:
+        """Give what stands for an answer that nobody reads any more."""
+        return self._stream or web.Response(status=499)
 
     async def open_stream(self, status: int = 200) -> None:
         """Send the headers of an event stream now."""

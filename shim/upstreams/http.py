@@ -33,6 +33,7 @@ class Denied(UpstreamFault):
 
     def __init__(self, status: int, challenge: tuple[str, ...], body: bytes, content_type: str) -> None:
         super().__init__(-32603, "the upstream refused the credential", status)
+        self.status = status
         self.challenge = challenge
         self.body = body
         self.content_type = content_type

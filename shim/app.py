@@ -1,0 +1,206 @@
+"""The one place where the parts are put together, started in order and stopped in the other.
+
+Stopping has four phases: not ready, no new connections, open streams handed back, everything on disk.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+import structlog
+from aiohttp import web
+
+from shim import __version__
+from shim.admin import Admin
+from shim.audit.activity import ALIVE_EVERY_MS, Activity
+from shim.audit.events import InstanceStarted, InstanceStopped
+from shim.audit.metrics import Metrics
+from shim.audit.sink import FileSink, NullSink, new_instance
+from shim.callers.keys import Keys
+from shim.callers.resolve import build_resolver
+from shim.callers.vouch import CredentialStore, VouchBook
+from shim.clock import Clock, SystemClock
+from shim.config import Config
+from shim.fronts.endpoint import Endpoint
+from shim.fronts.guard import Guard
+from shim.fronts.legacy import LegacyFront
+from shim.fronts.legacy_tasks import LegacyTasks
+from shim.fronts.modern import ModernFront
+from shim.fronts.relay import Relay
+from shim.fronts.sessions import ClientSessions
+from shim.fronts.sunset import sunset_headers
+from shim.hub.registry import load_dialects
+from shim.ledger.sqlite import SqliteLedger
+from shim.tasks.questions import Questions
+from shim.tasks.room import Room
+from shim.tasks.service import Tasks
+from shim.upstreams.authority import Authority
+from shim.upstreams.http import Limits, Link, open_client
+from shim.upstreams.legacy.pool import PoolLimits
+from shim.upstreams.legacy.session import LegacySession, Parts
+from shim.upstreams.legacy.speaker import LegacyUpstream
+from shim.upstreams.probing import probe
+from shim.wire.era import Era
+from shim.wire.ids import IdMaker
+
+log = structlog.get_logger("shim")
+
+
+class StartError(RuntimeError):
+    """The shim cannot start; the message says why and what to do."""
+
+
+@dataclass(slots=True)
+class App:
+    """A running shim."""
+
+    config: Config
+    url: str
+    admin_url: str | None
+    endpoint: Endpoint
+    tasks: Tasks
+    upstream: LegacyUpstream
+    ledger: SqliteLedger
+
+
+@contextlib.asynccontextmanager
+async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterator[App]:
+    """Run a shim while the block runs. Raises StartError, LedgerLocked, DialectError, KeyFileError."""
+    clock = clock or SystemClock()
+    async with contextlib.AsyncExitStack() as stack:
+        instance = new_instance()
+        dialects = load_dialects(config.mappings.files)
+        keys = Keys.load(config.identity.key_file)
+        metrics = Metrics(_methods(dialects))
+        sink = _sink(config, instance)
+        stack.callback(sink.close)
+        settings = config.upstream[0]
+        limits = Limits(
+            frame_bytes=config.limits.frame_bytes,
+            connect_timeout_ms=settings.connect_timeout_ms,
+            answer_timeout_ms=settings.answer_timeout_ms,
+        )
+        client = open_client(limits)
+        stack.push_async_callback(client.close)
+        link = Link(client, settings.url, limits)
+        ledger = SqliteLedger(
+            config.ledger.path, clock, synchronous=config.ledger.synchronous,
+            lock_wait_ms=config.ledger.lock_wait_ms, cache_rows=config.ledger.cache_rows,
+            on_batch=metrics.commit_batch.observe,
+        )  # fmt: skip
+        await ledger.open()
+        stack.push_async_callback(ledger.close)
+
+        vouches = VouchBook(clock, config.identity.vouch_ms)
+        held = CredentialStore(clock, config.identity.credential_hold_ms)
+        authority = Authority(
+            settings.credentials, settings.token(), settings.headers, vouches=vouches, held=held
+        )
+        room = Room(config, ledger, {}, clock, sink)
+        questions = Questions(room)
+        parts = Parts(
+            link, IdMaker(await ledger.next_epoch()), authority, questions, clock, _on_list_changed(room)
+        )
+        upstream = LegacyUpstream(
+            settings.name, dialects[await _dialect(config, link, sink)], parts, ledger,
+            PoolLimits(
+                config.sessions.per_caller, config.sessions.total, config.tasks.tasks_per_session,
+                config.sessions.idle_ms, config.sessions.spares,
+            ),
+            overrides=settings.tool_support, pages=config.limits.pages, tools=config.limits.tools,
+            sessions=settings.sessions,
+        )  # fmt: skip
+        stack.push_async_callback(upstream.close)
+        room.upstreams = {upstream.name: upstream}
+        tasks = Tasks(room, keys, questions, instance=instance)
+        stack.push_async_callback(tasks.close)
+        relay = Relay(link, authority)
+        resolver = build_resolver(config.identity, keys)
+        activity = Activity()
+        endpoint = Endpoint(
+            config,
+            guard=Guard(config),
+            resolver=resolver,
+            upstream=upstream,
+            modern=ModernFront(config, tasks, dialects["sep-2663"], vouches),
+            legacy=LegacyFront(
+                config, upstream, dialects, relay, ClientSessions(config, ledger, upstream, clock),
+                LegacyTasks(config, upstream, relay, tasks), resolver,
+            ),
+            sink=sink, activity=activity, metrics=metrics, sunset=sunset_headers(config.cutover),
+        )  # fmt: skip
+        await tasks.start()
+        sink.emit(InstanceStarted(version=__version__, config_digest=config.digest()))
+        stack.callback(lambda: sink.emit(InstanceStopped(reason="stopped")))
+        room.start(_alive(clock, activity, sink, upstream), "alive")
+        admin = Admin(metrics, ledger, upstream)
+        server = web.Server(endpoint.handle, handler_cancellation=True, access_log=None)
+        url = await _listen(stack, server, config.listen.host, config.listen.port, config)
+        admin_url = None
+        if config.admin.enabled:
+            admin_url = await _listen(
+                stack, web.Server(admin.handle, access_log=None), config.admin.host, config.admin.port, config
+            )
+        admin.ready = True
+        stack.callback(admin.stopping)
+        yield App(config, url + config.listen.path, admin_url, endpoint, tasks, upstream, ledger)
+
+
+async def _listen(
+    stack: contextlib.AsyncExitStack, server: web.Server, host: str, port: int, config: Config
+) -> str:
+    runner = web.ServerRunner(server, shutdown_timeout=config.limits.shutdown_ms / 1000)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    site = web.TCPSite(runner, host, port, backlog=1024)
+    try:
+        await site.start()
+    except OSError as exc:
+        raise StartError(f"cannot listen on {host}:{port}: {exc.strerror}") from exc
+    bound = runner.addresses[0]
+    return f"http://{bound[0]}:{bound[1]}"
+
+
+async def _dialect(config: Config, link: Link, sink) -> str:  # noqa: ANN001
+    """Give the upstream's dialect: configured, or found out by asking it (ERA-PROBE)."""
+    settings = config.upstream[0]
+    if settings.dialect != "auto":
+        return settings.dialect
+    verdict = await probe(link, sink, settings.name)
+    if verdict.era is Era.MODERN:
+        raise StartError(
+            f"upstream {settings.name!r} speaks 2026-07-28 already; this version stands in front of legacy servers"
+        )
+    return "experimental"
+
+
+def _sink(config: Config, instance: str):  # noqa: ANN202
+    if config.audit.path is None:
+        return NullSink()
+    return FileSink(
+        config.audit.path, instance=instance, max_bytes=config.audit.max_bytes, daily=config.audit.daily,
+        queue=config.audit.queue,
+    )  # fmt: skip
+
+
+def _on_list_changed(room: Room) -> Callable[[LegacySession], None]:
+    def changed(session: LegacySession) -> None:
+        for upstream in room.upstreams.values():
+            upstream.tools_changed(session)
+
+    return changed
+
+
+async def _alive(clock: Clock, activity: Activity, sink, upstream: LegacyUpstream) -> None:  # noqa: ANN001
+    while True:
+        await clock.sleep_ms(ALIVE_EVERY_MS)
+        sink.emit(activity.alive(sessions=len(upstream.pool), dropped=getattr(sink, "dropped", 0)))
+
+
+def _methods(dialects) -> list[str]:  # noqa: ANN001
+    names = {"initialize", "ping", "server/discover", "tools/list", "tools/call", "prompts/list", "prompts/get",
+             "resources/list", "resources/templates/list", "resources/read", "completion/complete",
+             "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "GET", "DELETE"}
+    for dialect in dialects.values():
+        names |= dialect.methods.names()
+    return sorted(names)

@@ -1,0 +1,55 @@
+"""What the commands share: reading the config, and saying an operator's error in one line."""
+
+import os
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, NoReturn, ParamSpec, TypeVar
+
+import click
+
+from shim.app import StartError
+from shim.callers.keys import KeyFileError
+from shim.config import Config, ConfigError, load_config
+from shim.hub.dialect import DialectError
+from shim.ledger.protocol import LedgerLocked
+
+COULD_NOT = 2
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def config_option(command: Callable[P, R]) -> Callable[P, R]:
+    """Add `--config`."""
+    return click.option(
+        "--config", "config_file", type=click.Path(path_type=Path, dir_okay=False), help="The config file (TOML)."
+    )(command)
+
+
+def read_config(config_file: Path | None, overrides: dict[str, Any]) -> Config:
+    """Read file, environment and flags. Ends the command with exit code 2 where that fails."""
+    try:
+        return load_config(config_file, os.environ, {k: v for k, v in overrides.items() if v is not None})
+    except ConfigError as exc:
+        fail(str(exc))
+
+
+def fail(message: str) -> NoReturn:
+    """Say what could not be done, in one line, and end with exit code 2."""
+    click.echo(f"taskshim: {message}", err=True)
+    sys.exit(COULD_NOT)
+
+
+def operator_errors(command: Callable[P, R]) -> Callable[P, R]:
+    """Turn what an operator can mend into one line instead of a traceback."""
+
+    @wraps(command)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except (ConfigError, DialectError, KeyFileError, LedgerLocked, StartError) as exc:
+            fail(str(exc))
+
+    return guarded

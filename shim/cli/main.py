@@ -1,0 +1,24 @@
+"""The command line: one file a command. Errors of the operator are one line; exit codes are 0, 1, 2."""
+
+import click
+
+from shim import __version__
+from shim.cli.check import check
+from shim.cli.demo import demo
+from shim.cli.mappings import mappings
+from shim.cli.probe import probe_command
+from shim.cli.serve import serve
+from shim.cli.tasks import tasks
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="taskshim")
+def cli() -> None:
+    """Serve the old and the new MCP Tasks API at once, in front of the server you have."""
+
+
+for command in (serve, demo, check, probe_command, tasks, mappings):
+    cli.add_command(command)
+
+if __name__ == "__main__":
+    cli()

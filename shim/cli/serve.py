@@ -1,0 +1,52 @@
+"""`taskshim serve`: run the shim until it is told to stop."""
+
+import asyncio
+import signal
+from pathlib import Path
+
+import click
+import structlog
+
+from shim.app import running
+from shim.audit.log import set_up
+from shim.cli.common import config_option, operator_errors, read_config
+from shim.config import Config
+
+log = structlog.get_logger("shim")
+
+
+@click.command()
+@config_option
+@click.option("--upstream", help="URL of the server behind the shim.")
+@click.option("--listen", help="HOST:PORT to serve on.")
+@click.option("--ledger", type=click.Path(path_type=Path), help="The ledger's file.")
+@click.option("--audit", type=click.Path(path_type=Path), help="The audit log's file.")
+@operator_errors
+def serve(
+    config_file: Path | None, upstream: str | None, listen: str | None, ledger: Path | None, audit: Path | None
+) -> None:
+    """Stand in front of a server and serve both Tasks APIs."""
+    overrides = {"upstream": upstream, "listen": listen, "ledger": ledger, "audit": audit}
+    config = read_config(config_file, overrides)
+    set_up(config.log.level, config.log.format)
+    asyncio.run(_serve(config))
+
+
+async def _serve(config: Config) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    main = asyncio.current_task()
+
+    def told() -> None:
+        if stop.is_set() and main is not None:
+            log.warning("forced to stop")
+            main.cancel()
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told)
+    async with running(config) as app:
+        log.info("serving", url=app.url, upstream=config.upstream[0].url, admin=app.admin_url)
+        await stop.wait()
+        log.info("stopping", phase="not ready; no new connections")
+    log.info("stopped")

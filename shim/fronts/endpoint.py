@@ -1,0 +1,152 @@
+"""The one HTTP endpoint: guard, parse, classify, find out who calls, dispatch on (era, method), answer.
+
+Errors are answered here and nowhere else. One `request` event is written for each request, at its end.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+import structlog
+from aiohttp import hdrs, web
+
+from shim.audit.activity import Activity
+from shim.audit.events import AuditSink
+from shim.audit.metrics import Metrics
+from shim.audit.trace import Trace
+from shim.callers.resolve import Resolver
+from shim.config import Config
+from shim.fronts.guard import Guard, Route, cors, preflight
+from shim.fronts.legacy import LegacyFront, session_header
+from shim.fronts.modern import ModernFront
+from shim.fronts.reply import Reply, SlowReader
+from shim.hub.codec import CodecError
+from shim.hub.rawjson import RawJsonError
+from shim.upstreams.base import Context, SessionLost, TaskUnknown, Upstream
+from shim.upstreams.http import Denied
+from shim.wire.era import Era, classify
+from shim.wire.errors import METHOD_NOT_FOUND, ShimError, UpstreamFault, internal, too_many
+from shim.wire.jsonrpc import Message, Request, read_client, write_error
+
+log = structlog.get_logger("shim")
+
+_FORWARDED = ("traceparent", "tracestate", "baggage")
+
+
+class Endpoint:
+    """Serves clients of both eras in front of one upstream."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        guard: Guard,
+        resolver: Resolver,
+        upstream: Upstream,
+        modern: ModernFront,
+        legacy: LegacyFront,
+        sink: AuditSink,
+        activity: Activity,
+        metrics: Metrics,
+        sunset: Sequence[tuple[str, str]],
+    ) -> None:
+        self._config = config
+        self._guard = guard
+        self._resolver = resolver
+        self._upstream = upstream
+        self._modern = modern
+        self._legacy = legacy
+        self._sink = sink
+        self._activity = activity
+        self._metrics = metrics
+        self._sunset = tuple(sunset)
+        self._forwarded = (*_FORWARDED, *config.upstream[0].forward_headers)
+        self._under_way = 0
+
+    async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
+        """Answer one HTTP request; never raises but for a client that has gone."""
+        trace = Trace.incoming(self._sink, http.headers, self._activity)
+        trace.towards(self._upstream.name, "legacy", self._upstream.dialect.name)
+        reply = Reply(http, trace, (), slow_reader_ms=self._config.limits.slow_reader_ms)
+        self._under_way += 1
+        message: Message | None = None
+        try:
+            if self._under_way > self._config.limits.concurrent_requests:
+                raise too_many("limits.concurrent_requests is reached", retry_after_s=1)
+            route = self._guard.route(http)
+            origin = self._guard.origin(http)
+            if http.method == hdrs.METH_OPTIONS:
+                return preflight(origin, http.headers.get("Access-Control-Request-Headers", ""))
+            if origin is not None:
+                reply.add_headers(cors(origin))
+            if http.method == hdrs.METH_POST:
+                body = await self._guard.body(http)
+                trace.bytes_in = len(body)
+                message = read_client(body)
+            return await self._dispatch(http, message, route, trace, reply)
+        except asyncio.CancelledError:
+            trace.outcome = "disconnected"
+            raise
+        except SlowReader:
+            trace.outcome = "disconnected"
+            return reply.abandoned()
+        except ConnectionResetError:
+            trace.outcome = "disconnected"
+            return reply.abandoned()
+        except Exception as exc:  # noqa: BLE001 - the border: every fault becomes its answer
+            return await self._fault(exc, message, trace, reply)
+        finally:
+            self._under_way -= 1
+            trace.finish()
+            self._metrics.request(trace)
+
+    async def _dispatch(
+        self, http: web.BaseRequest, message: Message | None, route: Route, trace: Trace, reply: Reply
+    ) -> web.StreamResponse:
+        era = classify(http.headers, message, route.era)
+        trace.era = era.value
+        trace.towards(self._upstream.name, "legacy", self._upstream.dialect.name)
+        session_id = session_header(http) if era is Era.LEGACY else None
+        caller = self._resolver.resolve(http.headers, http.remote, session_id=session_id)
+        trace.caller, trace.caller_kind, trace.caller_label = caller.key, caller.kind, caller.label
+        headers = [
+            (name, value) for name in self._forwarded for value in http.headers.getall(name, ())
+        ]
+        ctx = Context(caller=caller, trace=trace, headers=headers)
+        if era is Era.MODERN:
+            return await self._modern.handle(http, message, ctx, self._upstream, reply)
+        reply.add_headers(self._sunset)
+        return await self._legacy.handle(http, message, ctx, reply, pinned=route.dialect)
+
+    async def _fault(
+        self, exc: Exception, message: Message | None, trace: Trace, reply: Reply
+    ) -> web.StreamResponse:
+        if isinstance(exc, Denied):
+            trace.denied("credential")
+            return reply.relayed_denial(exc)
+        fault = as_fault(exc)
+        if fault is None:
+            log.exception("a request failed", request_id=trace.request_id, exc_info=exc)
+            fault = internal()
+        if fault.reason is not None and trace.outcome is None:
+            trace.denied(fault.reason)
+        trace.code = fault.code
+        message_id = message.id if isinstance(message, Request) else None
+        # a legacy client reads a JSON-RPC error from a 200; 404 would tell it that its session is gone
+        ours = trace.era == "legacy" and fault.code == METHOD_NOT_FOUND and message_id is not None
+        status = 200 if ours else fault.http_status
+        reply.drop_headers(self._sunset)
+        reply.add_headers(fault.headers)
+        return await reply.send(write_error(message_id, fault.code, fault.message, fault.data), status)
+
+
+def as_fault(exc: Exception) -> ShimError | None:
+    """Map what an upstream did wrong to its answer; None for a fault that is the shim's own."""
+    if isinstance(exc, ShimError):
+        return exc
+    if isinstance(exc, CodecError | RawJsonError):
+        return UpstreamFault(-32603, f"the upstream's answer cannot be read: {exc}", 502)
+    if isinstance(exc, SessionLost | TaskUnknown):
+        return UpstreamFault(-32603, "the upstream lost the session while it was asked", 502)
+    if isinstance(exc, TimeoutError):
+        return UpstreamFault(-32603, "the upstream did not answer in time", 504)
+    return None

@@ -1,0 +1,107 @@
+"""What is looked at before a body is read: address, browser origin, host, media type, size (ORIGIN, VALIDATE)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aiohttp import hdrs, web
+
+from shim.config import Config
+from shim.wire.era import Era
+from shim.wire.errors import (
+    forbidden_origin,
+    no_such_endpoint,
+    not_allowed,
+    too_large,
+    unsupported_media,
+)
+
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
+_ALLOW = "GET, POST, DELETE, OPTIONS"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What an address pins: an era, a legacy dialect, or nothing."""
+
+    era: Era | None = None
+    dialect: str | None = None
+
+
+def routes(path: str) -> Mapping[str, Route]:
+    """Give the served addresses: the one that decides itself, and the pinned ones."""
+    return {
+        path: Route(),
+        "/legacy": Route(era=Era.LEGACY),
+        "/modern": Route(era=Era.MODERN),
+        "/create-status": Route(era=Era.LEGACY, dialect="create-status"),
+    }
+
+
+class Guard:
+    """Refuses what must not reach the parsers."""
+
+    def __init__(self, config: Config) -> None:
+        self._routes = routes(config.listen.path)
+        self._origins = frozenset(config.listen.allowed_origins)
+        self._hosts = frozenset(config.listen.allowed_hosts)
+        self._check_host = bool(self._hosts) or config.listen.host in _LOOPBACK
+        self._body_bytes = config.limits.body_bytes
+
+    def route(self, http: web.BaseRequest) -> Route:
+        """Give what the address pins. Raises ClientFault."""
+        route = self._routes.get(http.path)
+        if route is None:
+            raise no_such_endpoint(http.path)
+        if http.method not in _ALLOW:
+            raise not_allowed(_ALLOW)
+        return route
+
+    def origin(self, http: web.BaseRequest) -> str | None:
+        """Check Origin and Host and give the origin to allow, if there is one. Raises ClientFault."""
+        origin = http.headers.get(hdrs.ORIGIN)
+        if origin is not None and origin not in self._origins:
+            raise forbidden_origin("Origin")
+        if self._check_host:
+            host = http.headers.get(hdrs.HOST, "")
+            name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
+            if name not in _LOOPBACK and host not in self._hosts and name not in self._hosts:
+                raise forbidden_origin("Host")
+        return origin
+
+    async def body(self, http: web.BaseRequest) -> bytes:
+        """Read a POST's body within the bound. Raises ClientFault."""
+        if http.content_type.lower() != "application/json":
+            raise unsupported_media(http.headers.get(hdrs.CONTENT_TYPE, ""))
+        limit = self._body_bytes
+        if (http.content_length or 0) > limit:
+            raise too_large(limit)
+        chunks: list[bytes] = []
+        size = 0
+        async for chunk in http.content.iter_any():
+            size += len(chunk)
+            if size > limit:
+                raise too_large(limit)
+            chunks.append(chunk)
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def cors(origin: str) -> tuple[tuple[str, str], ...]:
+    """Give the headers that let an allowed origin's page read the answer."""
+    return (
+        ("Access-Control-Allow-Origin", origin),
+        ("Access-Control-Expose-Headers", "Mcp-Session-Id, WWW-Authenticate, X-Request-Id, Retry-After"),
+        ("Vary", "Origin"),
+    )
+
+
+def preflight(origin: str | None, asked: str) -> web.Response:
+    """Answer an OPTIONS request."""
+    headers = [("Allow", _ALLOW)]
+    if origin is not None:
+        headers += [
+            *cors(origin),
+            ("Access-Control-Allow-Methods", _ALLOW),
+            ("Access-Control-Allow-Headers", asked),
+            ("Access-Control-Max-Age", "600"),
+        ]
+    return web.Response(status=204, headers=headers)

@@ -1,0 +1,84 @@
+"""Finding out which era a server speaks (ERA-PROBE): discover first, initialize to be sure of legacy."""
+
+from dataclasses import dataclass
+
+from shim.audit.events import AuditSink
+from shim.audit.trace import Trace
+from shim.hub import rawjson
+from shim.hub.rawjson import Members, RawJsonError
+from shim.upstreams.http import JSON_TYPE, SSE_TYPE, Link, media_type
+from shim.wire.envelope import META_CLIENT_CAPABILITIES, META_CLIENT_INFO, initialize_params
+from shim.wire.era import LEGACY_VERSIONS, META_VERSION, MODERN_VERSIONS, Era
+from shim.wire.errors import UpstreamFault
+from shim.wire.jsonrpc import Response, read_upstream, write_request
+from shim.wire.probe import Verdict, classify_discover
+
+_ID = b'"taskshim-probe"'
+_ACCEPT = "application/json, text/event-stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """What a server was found to be."""
+
+    verdict: Verdict
+    init: Members
+    """Its initialize result, where it has one."""
+
+    @property
+    def era(self) -> Era | None:
+        """The server's era; None where nothing is proved."""
+        return self.verdict.era
+
+
+async def probe(link: Link, sink: AuditSink, name: str) -> Probed:
+    """Ask a server what it speaks. Never raises; an answer that proves nothing says so."""
+    probed = await _ask(link)
+    era = probed.era.value if probed.era else "inconclusive"
+    Trace.background(sink, upstream=name).event(
+        "upstream.probed", verdict=era, evidence=probed.verdict.evidence
+    )
+    return probed
+
+
+async def _ask(link: Link) -> Probed:
+    version = MODERN_VERSIONS[0]
+    meta = {
+        META_VERSION: version,
+        META_CLIENT_INFO: {"name": "taskshim", "version": "1"},
+        META_CLIENT_CAPABILITIES: {},
+    }
+    body = write_request(_ID, "server/discover", {"_meta": rawjson.encode(meta)})
+    headers = [("MCP-Protocol-Version", version), ("Mcp-Method", "server/discover")]
+    try:
+        status, answer = await _post(link, body, headers)
+    except UpstreamFault as exc:
+        return Probed(Verdict(None, exc.message), {})
+    verdict = classify_discover(status, answer)
+    if verdict.era is not Era.LEGACY:
+        return Probed(verdict, {})
+    # a legacy verdict is believed only once initialize has succeeded
+    params = initialize_params("taskshim", "1", {}, LEGACY_VERSIONS[0])
+    try:
+        _, answer = await _post(link, write_request(_ID, "initialize", params), [])
+        message = read_upstream(answer)
+    except UpstreamFault as exc:
+        return Probed(Verdict(None, f"{verdict.evidence}; initialize: {exc.message}"), {})
+    if not isinstance(message, Response) or message.result is None:
+        return Probed(Verdict(None, f"{verdict.evidence}; initialize was refused"), {})
+    try:
+        return Probed(verdict, rawjson.members(message.result))
+    except RawJsonError as exc:
+        return Probed(Verdict(None, f"initialize: {exc}"), {})
+
+
+async def _post(link: Link, body: bytes, headers: list[tuple[str, str]]) -> tuple[int, bytes]:
+    sent = [("Accept", _ACCEPT), ("Content-Type", JSON_TYPE), *headers]
+    response = await link.send("POST", sent, body)
+    async with response:
+        if media_type(response.headers) == SSE_TYPE:
+            async for frame in link.frames(response):
+                if frame.data:
+                    return response.status, frame.data
+            return response.status, b""
+        return response.status, await link.read(response)

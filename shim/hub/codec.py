@@ -3,20 +3,26 @@
 Readers take an object's raw members; writers give raw JSON. Payloads pass through untouched (HUB-5).
 """
 
-import math
 from dataclasses import dataclass
+from typing import Literal
 
-from shim.hub import rawjson
+from shim.hub import number, rawjson
 from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.hub.status import Status
 from shim.hub.task import Task
 
-_NULL = b"null"
+_SECTION_1 = "section-1"
+_NEST = "task"
+_SHOWN_CHARS = 40
 
 
 class CodecError(ValueError):
-    """What an upstream says of a task cannot be read (HUB-4); never taken for `working`."""
+    """What is said of a task cannot be read (HUB-4), or a task cannot be shown; never taken for `working`."""
+
+
+class TaskUnknownError(CodecError):
+    """The other side says, by a state of that meaning, that it does not know the task (ML-SESSION-LOST)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,96 +42,112 @@ class Reading:
 
 
 def read_create(dialect: Dialect, result: Members) -> Reading | None:
-    """Read the answer to a create; None when it holds no handle but the call's own answer.
+    """Read the answer to a create; None when it holds no handle but the call's own answer. Raises CodecError.
 
-    Both places of the task are read, whatever the dialect writes (section 1 of the rules).
+    Both places of the task are read, whatever the dialect writes (section 1 of the rules). In the modern
+    era `resultType` alone tells the two answers apart.
     """
-    nested = result.get("task")
-    if dialect.era == "modern" and rawjson.string(result.get("resultType")) != "task":
+    names = dialect.fields
+    nested = result.get(_NEST, b"")
+    if nested[:1] == b"{":
+        task, place = {"_meta": result.get("_meta", b""), **rawjson.members(nested)}, "nested"
+        is_handle = names.task_id in task
+    else:
+        task, place = result, "flat"
+        is_handle = names.task_id in task and names.status in task and "content" not in task
+    if dialect.era == "modern":
+        is_handle = rawjson.string(result.get("resultType")) == "task"
+    if not is_handle:
         return None
-    if nested is not None and nested[:1] == b"{":
-        reading = read_task(dialect, rawjson.members(nested), meta=result.get("_meta"))
-        if dialect.create.reply == "nested":
-            return reading
-        return Reading(reading.task, (*reading.lenient, Lenient("section-1", "create reply: nested task")))
-    if dialect.fields.task_id not in result or dialect.fields.status not in result:
-        return None
-    reading = read_task(dialect, result)
-    if dialect.create.reply == "flat":
+    reading = read_task(dialect, task)
+    if place == dialect.create.reply:
         return reading
-    return Reading(reading.task, (*reading.lenient, Lenient("section-1", "create reply: flat task")))
+    return Reading(reading.task, (*reading.lenient, Lenient(_SECTION_1, f"create reply: {place} task")))
 
 
-def read_task(dialect: Dialect, members: Members, *, meta: bytes | None = None) -> Reading:
-    """Read a task object of the dialect. Raises CodecError."""
+def read_task(dialect: Dialect, members: Members) -> Reading:
+    """Read a task object of the dialect, or one nested in `task`. Raises CodecError, TaskUnknownError."""
     names = dialect.fields
     lenient: list[Lenient] = []
-    task_id = rawjson.string(members.get(names.task_id))
-    if not task_id:
-        raise CodecError(f"{names.task_id}: expected the id of a task")
+    if names.task_id not in members and members.get(_NEST, b"")[:1] == b"{":
+        members = rawjson.members(members[_NEST])
+        lenient.append(Lenient(_SECTION_1, "nested task"))
     task = Task(
-        task_id=task_id,
+        task_id=_task_id(names.task_id, members),
         status=_status(dialect, members.get(names.status), lenient),
-        status_message=rawjson.string(members.get(names.status_message)),
-        created_at=rawjson.string(members.get(names.created_at)),
-        last_updated_at=rawjson.string(members.get(names.last_updated_at)),
-        ttl_ms=_ttl(members.get(names.ttl), lenient),
-        poll_interval_ms=_poll_interval(members.get(names.poll_interval)),
-        result=members.get("result") if dialect.carries.result_inline else None,
-        error=members.get("error") if dialect.carries.result_inline else None,
-        input_requests=_input_requests(dialect, members, lenient),
-        meta=_foreign(members.get("_meta", meta)),
+        status_message=_text(names.status_message, members, lenient),
+        created_at=_text(names.created_at, members, lenient),
+        last_updated_at=_text(names.last_updated_at, members, lenient),
+        ttl_ms=_ttl(names.ttl, members, lenient),
+        poll_interval_ms=_poll_interval(names.poll_interval, members, lenient),
+        result=members.get(names.result or ""),
+        error=members.get(names.error or ""),
+        input_requests=_input_requests(names.input_requests, members, lenient),
+        meta=_foreign(members.get("_meta", b"")),
     )
     return Reading(task, tuple(lenient))
 
 
 def write_task(dialect: Dialect, task: Task) -> bytes:
-    """Write a task object of the dialect, as far as it can carry the task."""
-    return rawjson.join(_task_members(dialect, task, dialect.outwards[task.status]))
+    """Write a task object of the dialect, as far as it can carry the task. Raises CodecError (HUB-3)."""
+    return rawjson.join(_detailed(dialect, task))
+
+
+def write_get(dialect: Dialect, task: Task) -> bytes:
+    """Write the result object of a status request. Raises CodecError (HUB-3)."""
+    envelope = {"resultType": b'"complete"'} if dialect.era == "modern" else {}
+    return rawjson.join({**envelope, **_detailed(dialect, task)})
 
 
 def write_create(dialect: Dialect, task: Task, *, nested_too: bool = False) -> bytes:
     """Write the result object that hands a task out; `nested_too` is `[modern] create_result = "both"`."""
-    shown = _task_members(dialect, task, dialect.create.first or dialect.outwards[task.status], handle=True)
+    state = dialect.create.first or dialect.outwards[task.status]
+    shown = _plain(dialect, task, state, task.status_message)
     meta = {} if task.meta is None else {"_meta": task.meta}
     if dialect.create.reply == "nested":
-        return rawjson.join({"task": rawjson.join(shown), **meta})
+        return rawjson.join({_NEST: rawjson.join(shown), **meta})
     envelope = {"resultType": b'"task"'} if dialect.era == "modern" else {}
-    both = {"task": rawjson.join(shown)} if nested_too else {}
+    both = {_NEST: rawjson.join(shown)} if nested_too else {}
     return rawjson.join({**envelope, **shown, **both, **meta})
 
 
-def write_get(dialect: Dialect, task: Task) -> bytes:
-    """Write the result object of a status request, with what the state brings along inlined if it may be."""
-    shown = _task_members(dialect, task, dialect.outwards[task.status])
-    if dialect.carries.result_inline:
-        if task.status is Status.COMPLETED and task.result is not None:
-            shown["result"] = _complete(task.result)
-        if task.status is Status.FAILED and task.error is not None:
-            shown["error"] = task.error
-    if dialect.carries.input_inline and task.input_requests:
-        shown["inputRequests"] = rawjson.join(task.input_requests)
-    envelope = {"resultType": b'"complete"'} if dialect.era == "modern" else {}
-    return rawjson.join({**envelope, **shown})
+def _detailed(dialect: Dialect, task: Task) -> Members:
+    """Give the task's members with what its state brings along, where the dialect has it in the task."""
+    names, status = dialect.fields, task.status
+    if status is Status.INPUT_REQUIRED and not (task.input_requests or dialect.carries.input_stream):
+        status = Status.WORKING  # nothing was captured yet that could be shown (HUB-3)
+    message = dialect.messages.get(status, task.status_message)
+    shown = _plain(dialect, task, dialect.outwards[status], message)
+    if names.result and status is Status.COMPLETED:
+        result = _required(task.result, "completed", "result")
+        shown[names.result] = _complete(result) if dialect.era == "modern" else result
+    if names.error and status is Status.FAILED:
+        shown[names.error] = _required(task.error, "failed", "error")
+    if names.input_requests and status is Status.INPUT_REQUIRED and task.input_requests:
+        shown[names.input_requests] = rawjson.join(task.input_requests)
+    return shown
 
 
-def _task_members(dialect: Dialect, task: Task, state: str, *, handle: bool = False) -> Members:
+def _plain(dialect: Dialect, task: Task, state: str, message: str | None) -> Members:
     names = dialect.fields
-    message = task.status_message
-    if not handle and task.status in dialect.messages:
-        fixed = dialect.messages[task.status]
-        message = fixed if not message else f"{fixed}: {message}"
     shown: Members = {names.task_id: rawjson.encode(task.task_id), names.status: rawjson.encode(state)}
-    if message is not None:
+    if names.status_message and message is not None:
         shown[names.status_message] = rawjson.encode(message)
-    if task.created_at is not None:
+    if names.created_at and task.created_at is not None:
         shown[names.created_at] = rawjson.encode(task.created_at)
-        shown[names.last_updated_at] = rawjson.encode(task.last_updated_at or task.created_at)
-    if task.ttl_ms is not None or dialect.carries.ttl_always:
+    if names.last_updated_at and (updated_at := task.last_updated_at or task.created_at) is not None:
+        shown[names.last_updated_at] = rawjson.encode(updated_at)
+    if names.ttl and (task.ttl_ms is not None or dialect.carries.ttl_always):
         shown[names.ttl] = rawjson.encode(task.ttl_ms)
-    if task.poll_interval_ms is not None:
+    if names.poll_interval and task.poll_interval_ms is not None:
         shown[names.poll_interval] = rawjson.encode(task.poll_interval_ms)
     return shown
+
+
+def _required(payload: bytes | None, status: str, name: str) -> bytes:
+    if payload is None:
+        raise CodecError(f"a {status} task without its {name} cannot be shown")
+    return payload
 
 
 def _complete(result: bytes) -> bytes:
@@ -136,65 +158,102 @@ def _complete(result: bytes) -> bytes:
     return rawjson.join({"resultType": b'"complete"', **members})
 
 
+def _task_id(name: str, members: Members) -> str:
+    task_id = rawjson.string(members.get(name))
+    if not task_id or _storable(task_id) != task_id:
+        raise CodecError(f"{name}: expected the id of a task")
+    return task_id
+
+
 def _status(dialect: Dialect, raw: bytes | None, lenient: list[Lenient]) -> Status:
+    name = dialect.fields.status
     state = rawjson.string(raw)
-    if state is not None and (known := dialect.inwards.get(state)) is not None:
+    if state is None:
+        raise CodecError(f"{name}: expected a state")
+    if (known := dialect.inwards.get(state)) is not None:
         return known
-    if state is not None and (tolerated := dialect.lenient.get(state)) is not None:
-        lenient.append(Lenient("section-1", f"status {state}"))
-        return tolerated
-    raise CodecError(f"{dialect.fields.status}: a state that {dialect.name} does not have")
+    tolerated = dialect.lenient.get(state)
+    if tolerated is None:
+        raise CodecError(f"{name}: {state[:_SHOWN_CHARS]!r} is no state of {dialect.name}")
+    if tolerated is False:
+        raise TaskUnknownError(f"{name}: {state!r}")
+    lenient.append(Lenient(_SECTION_1, f"{name}: {state}"))
+    return tolerated
 
 
-def _ttl(raw: bytes | None, lenient: list[Lenient]) -> int | None:
+def _text(name: str | Literal[False], members: Members, lenient: list[Lenient]) -> str | None:
+    """Read a string of the task's own; what no database can hold of it is replaced."""
+    raw = members.get(name or "")
+    if number.is_absent(raw):
+        return None
+    text = rawjson.string(raw)
+    if text is None:
+        lenient.append(Lenient("HUB-5", f"{name}: no string"))
+        return None
+    kept = _storable(text)
+    if kept != text:
+        lenient.append(Lenient("HUB-5", f"{name}: lone surrogate"))
+    return kept
+
+
+def _storable(text: str) -> str:
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _ttl(name: str | Literal[False], members: Members, lenient: list[Lenient]) -> int | None:
     """Read a ttl: missing and null are unlimited, fractions are floored, <= 0 is passed on (HUB-7)."""
-    number = _number(raw)
-    if number is None:
-        return None
-    value = math.floor(number)
-    if value <= 0:
-        lenient.append(Lenient("HUB-7", "ttl not above 0"))
+    raw = members.get(name or "")
+    value = number.floored(raw)
+    if value is None and not number.is_absent(raw):
+        lenient.append(Lenient("HUB-7", f"{name}: no number"))
+    if value is not None and value <= 0:
+        lenient.append(Lenient("HUB-7", f"{name}: not above 0"))
     return value
 
 
-def _poll_interval(raw: bytes | None) -> int | None:
+def _poll_interval(name: str | Literal[False], members: Members, lenient: list[Lenient]) -> int | None:
     """Read a poll interval: missing, null and <= 0 are none, fractions are ceiled (HUB-7)."""
-    number = _number(raw)
-    return None if number is None or number <= 0 else math.ceil(number)
+    raw = members.get(name or "")
+    value = number.ceiled(raw)
+    if value is None and not number.is_absent(raw):
+        lenient.append(Lenient("HUB-7", f"{name}: no number"))
+    return None if value is None or value <= 0 else value
 
 
-def _number(raw: bytes | None) -> int | float | None:
-    if raw is None or raw == _NULL:
+def _input_requests(
+    name: str | Literal[False], members: Members, lenient: list[Lenient]
+) -> dict[str, bytes] | None:
+    raw = members.get(name or "")
+    if raw is None or number.is_absent(raw):
         return None
-    value = rawjson.decode(raw)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return value
-
-
-def _input_requests(dialect: Dialect, members: Members, lenient: list[Lenient]) -> dict[str, bytes] | None:
-    raw = members.get("inputRequests")
-    if raw is None or not dialect.carries.input_inline or raw[:1] != b"{":
-        return None
-    return {key: _input_request(value, lenient) for key, value in rawjson.members(raw).items()} or None
+    requests = {key: _input_request(value, lenient) for key, value in _object(raw, name).items()}
+    return requests or None
 
 
 def _input_request(raw: bytes, lenient: list[Lenient]) -> bytes:
     """Read a question; `{type, message, schema}` is the articles' form of an elicitation (section 1)."""
-    members = rawjson.members(raw)
+    members = _object(raw, "a question")
     if "method" in members or rawjson.string(members.get("type")) != "elicitation":
         return raw
-    lenient.append(Lenient("section-1", "inputRequests: {type, message, schema}"))
-    params: Members = {"mode": b'"form"'}
-    for old, new in (("message", "message"), ("schema", "requestedSchema")):
-        if old in members:
-            params[new] = members[old]
+    lenient.append(Lenient(_SECTION_1, "inputRequests: {type, message, schema}"))
+    params = {
+        "mode": b'"form"',
+        "message": members.get("message", b'""'),
+        "requestedSchema": members.get("schema", b'{"type":"object","properties":{}}'),
+    }
     return rawjson.join({"method": b'"elicitation/create"', "params": rawjson.join(params)})
 
 
-def _foreign(meta: bytes | None) -> bytes | None:
+def _object(raw: bytes, where: object) -> Members:
+    try:
+        return rawjson.members(raw)
+    except rawjson.RawJsonError as exc:
+        raise CodecError(f"{where}: expected an object") from exc
+
+
+def _foreign(meta: bytes) -> bytes | None:
     """Keep the `_meta` keys that belong to no dialect."""
-    if meta is None or meta[:1] != b"{":
+    if meta[:1] != b"{":
         return None
     kept = {
         key: value

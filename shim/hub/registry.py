@@ -1,25 +1,14 @@
 """The dialects that ship, the site's own, and the error codes."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-import msgspec
-
 from shim.hub.dialect import Dialect, DialectError, load_dialect
+from shim.hub.errors import ErrorTable, load_error_table
 
-_ERRORS = "errors.toml"
-
-
-class ErrorCode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A JSON-RPC error code, its HTTP status by era (0: not spoken there) and what it means."""
-
-    code: int
-    modern: int
-    legacy: int
-    meaning: str
+ERRORS = "errors.toml"
 
 
 def shipped_tables() -> Traversable:
@@ -29,30 +18,27 @@ def shipped_tables() -> Traversable:
 
 
 def load_dialects(extra: Sequence[Path] = ()) -> Mapping[str, Dialect]:
-    """Load every table, the site's own after the shipped ones. Raises DialectError."""
+    """Load every table by name, the site's own after the shipped ones. Raises DialectError."""
     dialects: dict[str, Dialect] = {}
     for table in sorted(shipped_tables().iterdir(), key=lambda one: one.name):
-        if table.name.endswith(".toml") and table.name != _ERRORS:
-            _add(dialects, load_dialect(table.read_text("utf-8"), table.name), table.name)
+        if table.name.endswith(".toml") and table.name != ERRORS:
+            _add(dialects, table.read_text("utf-8"), table.name)
     for path in extra:
         try:
             text = path.read_text("utf-8")
-        except OSError as exc:
-            raise DialectError(f"{path}: cannot be read: {exc.strerror}") from exc
-        _add(dialects, load_dialect(text, str(path)), str(path))
+        except (OSError, UnicodeDecodeError) as exc:
+            raise DialectError(f"{path}: cannot be read: {exc}") from exc
+        _add(dialects, text, str(path))
     return dialects
 
 
-def load_errors() -> Mapping[str, ErrorCode]:
-    """Load the error codes by name. Raises DialectError."""
-    text = shipped_tables().joinpath(_ERRORS).read_text("utf-8")
-    try:
-        return msgspec.convert(tomllib.loads(text), dict[str, ErrorCode])
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as exc:
-        raise DialectError(f"{_ERRORS}: {exc}") from exc
+def load_errors() -> ErrorTable:
+    """Load the error codes. Raises DialectError."""
+    return load_error_table(shipped_tables().joinpath(ERRORS).read_text("utf-8"), ERRORS)
 
 
-def _add(dialects: dict[str, Dialect], dialect: Dialect, source: str) -> None:
+def _add(dialects: dict[str, Dialect], text: str, source: str) -> None:
+    dialect = load_dialect(text, source)
     if dialect.name in dialects:
         raise DialectError(f"{source}: name: {dialect.name!r} is taken by another table")
     dialects[dialect.name] = dialect

@@ -24,14 +24,19 @@ R = TypeVar("R")
 def config_option(command: Callable[P, R]) -> Callable[P, R]:
     """Add `--config`."""
     return click.option(
-        "--config", "config_file", type=click.Path(path_type=Path, dir_okay=False), help="The config file (TOML)."
+        "--config",
+        "config_file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="The config file (TOML).",
     )(command)
 
 
-def read_config(config_file: Path | None, overrides: dict[str, Any]) -> Config:
+def read_config(
+    config_file: Path | None, overrides: dict[str, Any], *, upstream_needed: bool = True
+) -> Config:
     """Read file, environment and flags. Ends the command with exit code 2 where that fails."""
     try:
-        return load_config(config_file, os.environ, {k: v for k, v in overrides.items() if v is not None})
+        return load_config(config_file, os.environ, overrides, upstream_needed=upstream_needed)
     except ConfigError as exc:
         fail(str(exc))
 

@@ -1,0 +1,17 @@
+"""What may be set, and how it is read: defaults, then the file, then TASKSHIM_ variables, then flags."""
+
+from shim.config.load import ConfigError, load_config
+from shim.config.model import Config
+from shim.config.secret_files import api_keys, service_token
+from shim.config.show import changed_keys, digest, show
+
+__all__ = [
+    "Config",
+    "ConfigError",
+    "api_keys",
+    "changed_keys",
+    "digest",
+    "load_config",
+    "service_token",
+    "show",
+]

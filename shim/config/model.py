@@ -1,0 +1,49 @@
+"""The config as a whole."""
+
+from typing import Self
+
+from pydantic import model_validator
+
+from shim.config.section import Section
+from shim.config.service import (
+    Identity,
+    Ledger,
+    Mappings,
+    Ownership,
+    Sessions,
+    Tasks,
+    UpstreamConfig,
+)
+from shim.config.surface import Admin, Audit, Cutover, Legacy, Limits, Listen, Log, Modern
+
+
+class Config(Section):
+    """Everything that may be set. Relative paths count from the working directory."""
+
+    listen: Listen = Listen()
+    upstream: tuple[UpstreamConfig, ...] = ()
+    identity: Identity = Identity()
+    tasks: Tasks = Tasks()
+    sessions: Sessions = Sessions()
+    modern: Modern = Modern()
+    legacy: Legacy = Legacy()
+    cutover: Cutover = Cutover()
+    ownership: Ownership = Ownership()
+    ledger: Ledger = Ledger()
+    audit: Audit = Audit()
+    limits: Limits = Limits()
+    admin: Admin = Admin()
+    mappings: Mappings = Mappings()
+    log: Log = Log()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        names = [one.name for one in self.upstream]
+        if len(set(names)) != len(names):
+            raise ValueError("upstream: two of them have the same name")
+        if self.cutover.link is not None and self.cutover.sunset is None:
+            raise ValueError("cutover.link: is sent only together with cutover.sunset, which is not set")
+        same_port = self.admin.port == self.listen.port != 0
+        if self.admin.enabled and same_port and self.admin.host == self.listen.host:
+            raise ValueError("admin.port: must not be listen.port")
+        return self

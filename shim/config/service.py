@@ -1,0 +1,215 @@
+"""Settings of what stands behind the surface: upstreams, callers, tasks, sessions, the ledger."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, SecretStr, model_validator
+from pydantic.networks import IPvAnyNetwork
+
+from shim.config.section import Count, Ms, Section, SomeMs
+from shim.config.surface import WebUrl
+
+_TOKEN = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"  # noqa: S105 - the token of RFC 9110, no secret
+HeaderName = Annotated[str, Field(pattern=_TOKEN)]
+_LATER = {"jwt", "introspection"}
+
+
+def _known_sources(given: Any) -> Any:
+    if isinstance(given, (list, tuple)):
+        for source in given:
+            if source in _LATER:
+                raise ValueError(f'"{source}" is not in this version; take api_key, header or token')
+        if len(set(map(str, given))) != len(given):
+            raise ValueError("names a source twice")
+    return given
+
+
+def _header_value(value: SecretStr) -> SecretStr:
+    if any(char in value.get_secret_value() for char in "\r\n\0"):
+        raise ValueError("must be one line")
+    return value
+
+
+SecretLine = Annotated[SecretStr, Field(min_length=1), AfterValidator(_header_value)]
+
+
+class UpstreamConfig(Section):
+    """A server to stand in front of. New calls go to the first one."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] = "main"
+    """Name in logs and in the ledger: tasks belong to it, so keep it when the URL changes."""
+    url: WebUrl = Field(examples=["http://127.0.0.1:3000/mcp"])
+    """Address of its MCP endpoint."""
+    dialect: str = "auto"
+    """Tasks API it speaks: "auto" to probe (ERA-PROBE), or the name of a dialect. The four-state API is
+    never guessed: say "create-status" (CS-DETECT)."""
+    credentials: Literal["pass", "service", "none"] = "pass"
+    """What it is called with: the caller's own credential, the shim's service token, or none
+    (OWN-CREDENTIAL)."""
+    service_token: SecretLine | None = Field(default=None, examples=["..."])
+    """Bearer token for credentials = "service"."""
+    service_token_file: Path | None = Field(default=None, examples=["/run/secrets/upstream-token"])
+    """File that holds that token instead; read at start and at SIGHUP."""
+    headers: dict[HeaderName, SecretLine] = Field(default_factory=dict)
+    """Headers that every request to it carries, by name."""
+    tool_support: dict[str, Literal["required", "optional", "forbidden"]] = Field(default_factory=dict)
+    """Task support of tools by glob, over what the server lists; the first glob that fits counts
+    (ML-CREATE)."""
+    connect_timeout_ms: SomeMs = 5000
+    """Milliseconds to connect."""
+    answer_timeout_ms: SomeMs = 60_000
+    """Milliseconds to wait for an answer to a short request; tool calls and streams have no limit."""
+    probe_again_ms: SomeMs = 600_000
+    """Milliseconds after which the verdict of a probe is looked at again (ERA-PROBE)."""
+    forward_headers: tuple[HeaderName, ...] = ()
+    """Request headers of clients that are passed on besides the fixed allow-list (HEADERS)."""
+    sessions: bool = True
+    """Whether the server has sessions; false for a legacy server that gives no Mcp-Session-Id."""
+
+    @model_validator(mode="after")
+    def _one_token(self) -> Self:
+        given = [self.service_token is not None, self.service_token_file is not None]
+        if all(given):
+            raise ValueError("service_token and service_token_file exclude each other")
+        if self.credentials == "service" and not any(given):
+            raise ValueError('credentials = "service" needs service_token or service_token_file')
+        return self
+
+    def fixed_headers(self) -> dict[str, str]:
+        """Give `headers` in the clear, for the request."""
+        return {name: value.get_secret_value() for name, value in self.headers.items()}
+
+
+class ApiKeyIdentity(Section):
+    """Callers known by a key of their own."""
+
+    header: HeaderName = "X-Api-Key"
+    """Header that carries the key; "Authorization" reads it as a bearer token. A key in a header of its
+    own is never passed on."""
+    keys: dict[str, SecretLine] = Field(default_factory=dict)
+    """Keys by the name of whom they are given to; the name stands in the audit log."""
+    file: Path | None = Field(default=None, examples=["api-keys.txt"])
+    """File with more of them, a `name = key` on each line; read at start and at SIGHUP."""
+
+
+class HeaderIdentity(Section):
+    """Callers named by a proxy that has checked them."""
+
+    name: HeaderName = "X-Forwarded-User"
+    """Header that carries the name."""
+    trusted_proxies: tuple[IPvAnyNetwork, ...] = Field(
+        default=("127.0.0.1/32",), validate_default=True, min_length=1
+    )
+    """Networks from which the header is believed."""
+
+
+class Identity(Section):
+    """Who is calling (OWN-ID)."""
+
+    sources: Annotated[
+        tuple[Literal["api_key", "header", "token"], ...], BeforeValidator(_known_sources)
+    ] = ()
+    """Where the caller comes from, first that applies: "api_key", "header", "token". With any, a request
+    without a credential is a 401. Empty: a bearer token tells the caller, else the legacy session, else
+    nobody does."""
+    vouch_ms: Ms = 300_000
+    """Milliseconds that a token which the upstream accepted is believed without asking it (OWN-VOUCH)."""
+    credential_hold_ms: Ms = 3_600_000
+    """Milliseconds that a caller's newest credential is held in memory for its own tasks
+    (OWN-CREDENTIAL)."""
+    key_file: Path = Path("taskshim.key")
+    """File of the keys for caller hashes, cursors and requestState; made once with mode 0600 (OWN-STORE).
+    Losing it cuts callers off from their tasks."""
+    api_key: ApiKeyIdentity = ApiKeyIdentity()
+    header: HeaderIdentity = HeaderIdentity()
+
+    @model_validator(mode="after")
+    def _keys_given(self) -> Self:
+        if "api_key" in self.sources and not self.api_key.keys and self.api_key.file is None:
+            raise ValueError('sources names "api_key": identity.api_key needs keys or file')
+        return self
+
+
+class Tasks(Section):
+    """How tasks are made, followed and kept."""
+
+    default_ttl_ms: SomeMs | None = Field(default=None, examples=[3_600_000])
+    """ttl in milliseconds to ask an upstream for when the client names none. Not set: none is asked
+    (ML-CREATE)."""
+    optional: Literal["task", "plain"] = "task"
+    """How a modern client's call of a tool with optional task support runs (ML-CREATE)."""
+    undeclared: Literal["refuse", "wait"] = "refuse"
+    """What a modern client without the tasks extension gets from a tool that requires a task: -32021, or
+    the result once the task ended (ML-UNDECLARED)."""
+    undeclared_wait_ms: SomeMs = 300_000
+    """Milliseconds to wait for that result at most."""
+    lost_confirm_ms: Ms = 2000
+    """Milliseconds between two answers "unknown" before a task counts as lost (ML-SESSION-LOST)."""
+    question_wait_ms: SomeMs = 10_000
+    """Milliseconds to wait for the question of a task that needs input (ML-INPUT)."""
+    lost_input: Literal["wait", "fail"] = "wait"
+    """What becomes of a task whose question never came (ML-INPUT)."""
+    abandoned_after_ms: SomeMs = 86_400_000
+    """Milliseconds without a client's touch after which a task is abandoned (DUR-6)."""
+    on_abandon: Literal["keep", "cancel"] = "keep"
+    """What becomes of an abandoned task (DUR-6)."""
+    retention_ms: Ms = 86_400_000
+    """Milliseconds a task without a ttl is kept after its end (DUR-4)."""
+    tombstone_ms: Ms = 86_400_000
+    """Milliseconds its owner is told "expired" after that (DUR-4)."""
+    max_age_ms: SomeMs = 2_592_000_000
+    """Milliseconds after which a task that never ended is given up (DUR-4)."""
+    idempotency_window_ms: SomeMs = 86_400_000
+    """Milliseconds an idempotency key is remembered (DUR-3)."""
+    tasks_per_session: Count = 1
+    """Open tasks in one upstream session; on some servers a cancel takes the whole session along
+    (ML-SESSION)."""
+    default_poll_interval_ms: SomeMs = 1000
+    """Milliseconds between polls where the upstream gives no hint."""
+    refresh_list: Ms = 20
+    """Open tasks on a page of tasks/list that are looked at upstream again (LL-LIST)."""
+    sweep_ms: SomeMs = 30_000
+    """Milliseconds between looks for what expired or was abandoned."""
+
+
+class Sessions(Section):
+    """The pool of upstream sessions that the shim opens for modern clients (ML-SESSION)."""
+
+    per_caller: Count = 64
+    """Sessions for one caller; at the limit a call is a 429."""
+    total: Count = 4096
+    """Sessions in all; at the limit a call is a 503."""
+    idle_ms: SomeMs = 600_000
+    """Milliseconds an unused session is kept."""
+    spares: Annotated[int, Field(ge=0, le=16)] = 1
+    """Sessions kept ready for a caller's next task."""
+    close: bool = False
+    """Whether dropped sessions are closed with DELETE; on some servers that breaks the other sessions."""
+
+
+class Ownership(Section):
+    """What is taken over from before the shim was there (OWN-ADOPT)."""
+
+    adopt_until: AwareDatetime | None = Field(default=None, examples=["2026-12-24T18:00:00Z"])
+    """Time, with its zone, until which a session or task id that the ledger does not know, but the
+    upstream accepts with the request's own credential, becomes that caller's. Not set: never."""
+
+
+class Ledger(Section):
+    """The file of tasks, sessions and questions."""
+
+    path: Path = Path("taskshim.db")
+    """SQLite file, made with mode 0600; one process holds it at a time (DUR-7)."""
+    synchronous: Literal["full", "normal"] = "full"
+    """"full" survives a power cut; "normal" only a crash of the process."""
+    lock_wait_ms: Ms = 10_000
+    """Milliseconds to wait for another process to let go of the file (DUR-7)."""
+    cache_rows: Count = 20_000
+    """Tasks kept in memory."""
+
+
+class Mappings(Section):
+    """The site's own dialects (CS-TABLE)."""
+
+    files: tuple[Path, ...] = ()
+    """Further dialect tables, after those that ship."""

@@ -1,0 +1,164 @@
+"""Settings of what faces the clients and the operator: addresses, eras, the end of the old API, logs."""
+
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field
+
+from shim.config.section import Bytes, Count, Port, Section, SomeMs
+
+PINNED_PATHS = ("/legacy", "/modern", "/create-status")
+"""Served beside `listen.path`, each for one kind of client."""
+
+
+def _web_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("must be an http:// or https:// URL")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("must not hold a user or password")
+    if parts.fragment:
+        raise ValueError("must not have a #fragment")
+    return url
+
+
+def _origin(origin: str) -> str:
+    parts = urlsplit(origin)
+    if parts.scheme and parts.netloc and not parts.path.strip("/") and "*" not in origin:
+        return f"{parts.scheme}://{parts.netloc}".lower()
+    raise ValueError('must be scheme://host or scheme://host:port, as a browser sends it; "*" is not offered')
+
+
+def _endpoint(path: str) -> str:
+    if not path.startswith("/") or "?" in path or (path != "/" and path.endswith("/")):
+        raise ValueError('must begin with "/", without a query and without "/" at its end')
+    if path in PINNED_PATHS:
+        raise ValueError(f"must not be one of {', '.join(PINNED_PATHS)}: each is served for its own clients")
+    return path
+
+
+WebUrl = Annotated[str, AfterValidator(_web_url)]
+Origin = Annotated[str, AfterValidator(_origin)]
+
+
+class Listen(Section):
+    """Where clients connect."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on. On a loopback address the Host header of requests is checked (ORIGIN)."""
+    port: Port = 8765
+    """TCP port; 0 takes any free one."""
+    path: Annotated[str, AfterValidator(_endpoint)] = "/mcp"
+    """Path of the endpoint that tells the eras apart itself (ERA-DETECT).
+    /legacy, /modern and /create-status are served too, each for one kind of client."""
+    public_url: WebUrl | None = Field(default=None, examples=["https://mcp.example.org/mcp"])
+    """URL under which clients reach the endpoint; an upstream's resource_metadata is re-based on it
+    (ERRORS)."""
+    allowed_origins: tuple[Origin, ...] = ()
+    """Browser origins that may call, as scheme://host:port. Any other Origin header gets a 403 (ORIGIN)."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Host headers that are accepted, as host or host:port. Empty: on loopback only loopback names,
+    elsewhere all (ORIGIN)."""
+
+
+class Modern(Section):
+    """How clients of 2026-07-28 are served."""
+
+    create_result: Literal["flat", "both"] = "flat"
+    """Shape of a CreateTaskResult: the published flat one, or "both" with a nested `task` besides (KEYS)."""
+    missing_mcp_name: Literal["allow", "reject"] = "allow"
+    """Whether a tasks/* request may leave out the Mcp-Name header; a wrong one is always refused
+    (VALIDATE)."""
+
+
+class Legacy(Section):
+    """How clients of the old API are served."""
+
+    dialect: str = "experimental"
+    """Dialect of a client of which nothing else tells it (CS-DETECT)."""
+    page_size: Annotated[int, Field(gt=0, le=1000)] = 50
+    """Tasks on a page of tasks/list (LL-LIST)."""
+    sessionless_kinds: tuple[Literal["elicitation", "sampling", "roots"], ...] = ("elicitation",)
+    """Question kinds that a client without a session is taken to answer (CS-INPUT)."""
+    keepalive_ms: SomeMs = 15_000
+    """Milliseconds between comment lines on a quiet stream (LM-RESULT)."""
+
+
+class Cutover(Section):
+    """The end of the old API, as its clients are told (SUNSET)."""
+
+    sunset: date | None = Field(default=None, examples=[date(2027, 7, 28)])
+    """Day on which the old API ends: the Sunset header of legacy answers."""
+    link: WebUrl | None = Field(default=None, examples=["https://example.org/migrate"])
+    """Page that explains the change: the Link header, sent only together with Sunset."""
+    deprecation: date = date(2026, 7, 28)
+    """Day since which the old API is deprecated: the Deprecation header (RFC 9745)."""
+
+
+class Audit(Section):
+    """The audit log: what the migration is steered by."""
+
+    path: Path | None = Field(default=None, examples=["audit.jsonl"])
+    """File of JSON lines, made with mode 0600. Not set: no audit log. A full file is put aside under a
+    name with its time, so that audit*.jsonl names all of them."""
+    max_bytes: Annotated[int, Field(ge=65_536)] = 268_435_456
+    """Bytes after which a new file is begun."""
+    daily: bool = True
+    """Whether each day (UTC) begins a new file."""
+    queue: Count = 100_000
+    """Events that wait for the disk at most; more are dropped and counted (audit.dropped)."""
+
+
+class Admin(Section):
+    """The operator's endpoints: /healthz, /readyz, /metrics, /upstreams."""
+
+    enabled: bool = True
+    """Whether they are served."""
+    host: str = "127.0.0.1"
+    """Address they listen on; they ask for no credential, so keep it private."""
+    port: Port = 8766
+    """TCP port; 0 takes any free one."""
+
+
+class Log(Section):
+    """The operator log, on standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least level that is written."""
+    format: Literal["auto", "console", "json"] = "auto"
+    """"console" for people, "json" for machines; "auto": console on a terminal, else json."""
+
+
+class Limits(Section):
+    """Bounds of everything that can grow, each with the answer a client gets when it is reached."""
+
+    body_bytes: Bytes = 4_194_304
+    """Bytes of a request body; more is a 413 (VALIDATE)."""
+    frame_bytes: Bytes = 4_194_304
+    """Bytes of an upstream's answer or stream frame; more fails that request alone (SSE)."""
+    header_bytes: Annotated[int, Field(ge=8192)] = 65_536
+    """Bytes of a request's header field; more is a 400."""
+    concurrent_requests: Count = 20_000
+    """Requests under way at a time, open streams included; more is a 429 with Retry-After."""
+    streams: Count = 4096
+    """Open event streams; more is a 503 with Retry-After."""
+    client_sessions: Count = 10_000
+    """Open sessions of legacy clients; more is a 503 with Retry-After."""
+    sessions_per_caller: Count = 256
+    """Open sessions of one caller's legacy clients; more is a 429."""
+    open_tasks_per_caller: Count = 1000
+    """Tasks of one caller that have not ended; more is a 429."""
+    questions_per_task: Count = 64
+    """Questions one task may ask; more are refused upstream (ML-INPUT)."""
+    buffer_bytes: Bytes = 1_048_576
+    """Bytes that wait for a client which reads slowly, before its upstream is no longer read."""
+    slow_reader_ms: SomeMs = 30_000
+    """Milliseconds a client may not read at all before it is disconnected."""
+    tools: Count = 10_000
+    """Tools of one upstream that are looked at (ML-CREATE)."""
+    pages: Count = 100
+    """Pages of one upstream's tools/list that are read (ML-CREATE)."""
+    shutdown_ms: SomeMs = 10_000
+    """Milliseconds from SIGTERM to the exit at most."""

@@ -1,0 +1,161 @@
+"""Reading the config: what weighs more, and that every fault is one clear line."""
+
+from pathlib import Path
+
+import pytest
+
+from shim.config import ConfigError, load_config
+
+UPSTREAM = '[[upstream]]\nurl = "http://127.0.0.1:3000/mcp"\n'
+
+
+@pytest.fixture
+def load(tmp_path, monkeypatch):
+    def load(text=UPSTREAM, env=None, overrides=None, **more):
+        monkeypatch.chdir(tmp_path)
+        path = Path("t.toml")
+        path.write_text(text)
+        return load_config(path, env or {}, overrides or {}, **more)
+
+    return load
+
+
+def test_defaults_then_file_then_environment_then_flags(load):
+    text = UPSTREAM + '[listen]\nhost = "10.0.0.1"\nport = 1000\npath = "/here"\n'
+    env = {"TASKSHIM_LISTEN_PORT": "2000", "TASKSHIM_LISTEN_PATH": "/there"}
+    config = load(text, env, {"listen": "[::1]:3000", "ledger": None, "audit": "a.jsonl"})
+    assert (config.listen.host, config.listen.port, config.listen.path) == ("::1", 3000, "/there")
+    assert str(config.audit.path) == "a.jsonl"
+    assert str(config.ledger.path) == "taskshim.db"
+
+
+def test_no_file_is_needed():
+    config = load_config(None, {"TASKSHIM_UPSTREAM_NAME": "b"}, {"upstream": "http://h/mcp"})
+    assert [(one.name, one.url) for one in config.upstream] == [("b", "http://h/mcp")]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "dotted", "expected"),
+    [
+        ("LISTEN_ALLOWED_ORIGINS", "http://a.example, http://b.example", "listen.allowed_origins", 2),
+        ("LISTEN_ALLOWED_ORIGINS", '["http://a.example"]', "listen.allowed_origins", 1),
+        ("IDENTITY_SOURCES", "token", "identity.sources", 1),
+        ("IDENTITY_API_KEY_KEYS", '{ anna = "k1", bob = "k2" }', "identity.api_key.keys", 2),
+    ],
+)
+def test_variables_hold_lists_and_tables(load, name, value, dotted, expected):
+    found = load(env={f"TASKSHIM_{name}": value})
+    for part in dotted.split("."):
+        found = getattr(found, part)
+    assert len(found) == expected
+
+
+@pytest.mark.parametrize("value", ["false", "0", "no"])
+def test_variables_hold_truth(load, value):
+    assert load(env={"TASKSHIM_ADMIN_ENABLED": value}).admin.enabled is False
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["TASKSHIM_PORT", "TASKSHIM_PORT_8765_TCP_ADDR", "TASKSHIM_SERVICE_HOST", "TASKSHIM_PEERS", "PATH"],
+)
+def test_variables_that_are_not_ours_are_left_alone(load, name):
+    assert load(env={name: "tcp://10.0.0.1:8765", "TASKSHIM_LISTEN_PORT": ""}).listen.port == 8765
+
+
+_TWO = UPSTREAM + "[[upstream]]\nurl = 'http://b'\nname = 'b'\n"
+_MISTYPED = "TASKSHIM_LISTEN_PRT: no key has this variable; did you mean TASKSHIM_LISTEN_PORT?"
+
+FAULTS = [
+    ("[listen]\nprot = 1\n", "t.toml:4: listen.prot: unknown key; did you mean listen.port?"),
+    ("[listen]\n\n# x\nport = 70000\n", "t.toml:6: listen.port: must be less than or equal to 65535"),
+    ("[identty]\n", "t.toml:3: identty: unknown key; did you mean identity?"),
+    ("[listen]\nkey_file = 'x'\n", "t.toml:4: listen.key_file: unknown key; did you mean identity.key_file?"),
+    ("[listen]\nzzzz = 1\n", "t.toml:4: listen.zzzz: unknown key"),
+    ("listn = 3\n", "t.toml:3: upstream[0].listn: unknown key"),
+    ("[[upstream]]\nname = 'b'\n", "t.toml:3: upstream[1].url: missing"),
+    ("[[upstream]]\nname = 'b'\nurl = 'ftp://x'\n", "t.toml:5: upstream[1].url: must be an http:// or"),
+    ("[[upstream]]\nurl = 'http://u:p@x'\n", "t.toml:4: upstream[1].url: must not hold a user or password"),
+    ("[[upstream]]\nurl = 'http://x'\n", "t.toml: upstream: two of them have the same name"),
+    ("[identity]\nsources = ['jwt']\n", 't.toml:4: identity.sources: "jwt" is not in this version'),
+    ("[identity]\nsources = ['token', 'token']\n", "t.toml:4: identity.sources: names a source twice"),
+    ("[identity]\nsources = ['api_key']\n", 't.toml:3: identity: sources names "api_key"'),
+    (
+        "[identity.header]\ntrusted_proxies = ['10.0.0.0/99']\n",
+        "t.toml:4: identity.header.trusted_proxies[0]:",
+    ),
+    ('[identity.api_key]\nkeys = { a = "x\\ny" }\n', "t.toml:4: identity.api_key.keys.a: must be one line"),
+    ("[tasks]\non_abandon = 'stop'\n", "t.toml:4: tasks.on_abandon: must be 'keep' or 'cancel'"),
+    (
+        "[ownership]\nadopt_until = 2026-12-24T18:00:00\n",
+        "t.toml:4: ownership.adopt_until: must have timezone",
+    ),
+    (
+        "[cutover]\nlink = 'https://x.example'\n",
+        "t.toml: cutover.link: is sent only together with cutover.sunset",
+    ),
+    ("[admin]\nport = 8765\n", "t.toml: admin.port: must not be listen.port"),
+    ("[listen]\nallowed_origins = ['*']\n", "t.toml:4: listen.allowed_origins[0]: must be scheme://host"),
+    ("[listen]\npath = '/legacy'\n", "t.toml:4: listen.path: must not be one of"),
+    ("[listen]\npath = 'mcp'\n", 't.toml:4: listen.path: must begin with "/"'),
+    ("[log\n", "t.toml: not TOML: "),
+    ("[limits]\ntools = 0\npages = 0\n", "t.toml:4: limits.tools: must be greater than 0 (and 1 more)"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), FAULTS, ids=[text for text, _ in FAULTS])
+def test_a_fault_is_one_line_with_its_place(load, text, expected):
+    with pytest.raises(ConfigError) as caught:
+        load(UPSTREAM + text)
+    assert str(caught.value).startswith(expected)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "env", "overrides", "expected"),
+    [
+        ("", {}, {}, "upstream.url: missing: name the server with --upstream"),
+        ("[upstream]\nurl = 'http://x'\n", {}, {}, "t.toml:1: upstream: must be written [[upstream]]"),
+        ("listen = 3\n", {}, {}, "t.toml:1: listen: must be a table"),
+        (UPSTREAM, {"TASKSHIM_LISTEN_PRT": "1"}, {}, _MISTYPED),
+        (UPSTREAM, {"TASKSHIM_LISTEN_PORT": "x"}, {}, "TASKSHIM_LISTEN_PORT: listen.port: must be a valid"),
+        (UPSTREAM, {}, {"upstream": "x"}, "--upstream: upstream[0].url: must be an http"),
+        (UPSTREAM, {}, {"listen": "8765"}, "--listen: expected HOST:PORT"),
+        (UPSTREAM, {}, {"listen": "h:70000"}, "--listen: listen.port: must be less than"),
+        (_TWO, {}, {"upstream": "http://c"}, "--upstream: the config has 2 upstreams: set it"),
+    ],
+)  # fmt: skip
+def test_faults_of_other_sources_name_them(load, text, env, overrides, expected):
+    with pytest.raises(ConfigError) as caught:
+        load(text, env, overrides)
+    assert str(caught.value).startswith(expected)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_upstream_may_be_left_out_where_none_is_needed(load):
+    assert load("", upstream_needed=False).upstream == ()
+
+
+@pytest.mark.parametrize("content", [None, b"\xff"])
+def test_a_file_that_cannot_be_read_is_a_fault(tmp_path, content):
+    path = tmp_path / "t.toml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"t\.toml: (cannot be read: No such file|not UTF-8)"):
+        load_config(path, {}, {})
+
+
+@pytest.mark.rule("OWN-STORE")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "credentials = 'service'\nservice_token = \"S3CRET\\nx\"\n",
+        "service_token = 'S3CRET'\nservice_token_file = 'x'\n",
+        "headers = { 'bad name' = 'S3CRET' }\n",
+        '[identity.api_key]\nkeys = { a = "S3CRET\\nx" }\n',
+    ],
+)
+def test_no_fault_repeats_a_secret(load, text):
+    with pytest.raises(ConfigError) as caught:
+        load(UPSTREAM + text)
+    assert "S3CRET" not in str(caught.value)

@@ -3,8 +3,13 @@
 from collections.abc import AsyncIterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.scripted import Scripted, scripted
+
+# a shared machine is slow at times: how long an example takes says nothing
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 PEER_TIMEOUT_S = 600
 """The first test that needs a peer also makes its environment."""

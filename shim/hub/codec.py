@@ -49,7 +49,7 @@ def read_create(dialect: Dialect, result: Members) -> Reading | None:
     """
     names = dialect.fields
     nested = result.get(_NEST, b"")
-    if nested[:1] == b"{":
+    if nested[:1] == b"{" and (dialect.create.reply == "nested" or names.task_id not in result):
         task, place = {"_meta": result.get("_meta", b""), **rawjson.members(nested)}, "nested"
         is_handle = names.task_id in task
     else:

@@ -29,7 +29,11 @@ class Admin:
             case "/healthz":
                 return web.Response(text="ok\n")
             case "/readyz":
-                return web.Response(text="ready\n") if self.ready else web.Response(status=503, text="stopping\n")
+                return (
+                    web.Response(text="ready\n")
+                    if self.ready
+                    else web.Response(status=503, text="stopping\n")
+                )
             case "/metrics":
                 return await self._metrics_text()
             case "/upstreams":
@@ -57,4 +61,6 @@ class Admin:
             "tasks": stats.tasks.get(self._upstream.name, {}),
             "oldest_open_ms": stats.oldest_open_ms,
         }]  # fmt: skip
-        return web.Response(body=rawjson.encode({"upstreams": report}) + b"\n", content_type="application/json")
+        return web.Response(
+            body=rawjson.encode({"upstreams": report}) + b"\n", content_type="application/json"
+        )

@@ -4,7 +4,7 @@ Stopping has four phases: not ready, no new connections, open streams handed bac
 """
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -13,14 +13,14 @@ from aiohttp import web
 from shim import __version__
 from shim.admin import Admin
 from shim.audit.activity import ALIVE_EVERY_MS, Activity
-from shim.audit.events import InstanceStarted, InstanceStopped
+from shim.audit.events import AuditSink, InstanceStarted, InstanceStopped
 from shim.audit.metrics import Metrics
 from shim.audit.sink import FileSink, NullSink, new_instance
 from shim.callers.keys import Keys
 from shim.callers.resolve import build_resolver
 from shim.callers.vouch import CredentialStore, VouchBook
 from shim.clock import Clock, SystemClock
-from shim.config import Config
+from shim.config import Config, digest, service_token
 from shim.fronts.endpoint import Endpoint
 from shim.fronts.guard import Guard
 from shim.fronts.legacy import LegacyFront
@@ -29,6 +29,7 @@ from shim.fronts.modern import ModernFront
 from shim.fronts.relay import Relay
 from shim.fronts.sessions import ClientSessions
 from shim.fronts.sunset import sunset_headers
+from shim.hub.dialect import Dialect
 from shim.hub.registry import load_dialects
 from shim.ledger.sqlite import SqliteLedger
 from shim.tasks.questions import Questions
@@ -94,7 +95,11 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         vouches = VouchBook(clock, config.identity.vouch_ms)
         held = CredentialStore(clock, config.identity.credential_hold_ms)
         authority = Authority(
-            settings.credentials, settings.token(), settings.headers, vouches=vouches, held=held
+            settings.credentials,
+            service_token(settings),
+            settings.fixed_headers(),
+            vouches=vouches,
+            held=held,
         )
         room = Room(config, ledger, {}, clock, sink)
         questions = Questions(room)
@@ -130,8 +135,8 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
             sink=sink, activity=activity, metrics=metrics, sunset=sunset_headers(config.cutover),
         )  # fmt: skip
         await tasks.start()
-        sink.emit(InstanceStarted(version=__version__, config_digest=config.digest()))
-        stack.callback(lambda: sink.emit(InstanceStopped(reason="stopped")))
+        sink.emit(InstanceStarted(version=__version__, config_digest=digest(config)))
+        stack.callback(lambda: sink.emit(InstanceStopped(version=__version__, config_digest=digest(config))))
         room.start(_alive(clock, activity, sink, upstream), "alive")
         admin = Admin(metrics, ledger, upstream)
         server = web.Server(endpoint.handle, handler_cancellation=True, access_log=None)
@@ -161,7 +166,7 @@ async def _listen(
     return f"http://{bound[0]}:{bound[1]}"
 
 
-async def _dialect(config: Config, link: Link, sink) -> str:  # noqa: ANN001
+async def _dialect(config: Config, link: Link, sink: AuditSink) -> str:
     """Give the upstream's dialect: configured, or found out by asking it (ERA-PROBE)."""
     settings = config.upstream[0]
     if settings.dialect != "auto":
@@ -171,10 +176,14 @@ async def _dialect(config: Config, link: Link, sink) -> str:  # noqa: ANN001
         raise StartError(
             f"upstream {settings.name!r} speaks 2026-07-28 already; this version stands in front of legacy servers"
         )
+    if verdict.era is None:
+        log.warning(
+            "the upstream's era could not be told; taken for legacy", evidence=verdict.verdict.evidence
+        )
     return "experimental"
 
 
-def _sink(config: Config, instance: str):  # noqa: ANN202
+def _sink(config: Config, instance: str) -> FileSink | NullSink:
     if config.audit.path is None:
         return NullSink()
     return FileSink(
@@ -186,21 +195,38 @@ def _sink(config: Config, instance: str):  # noqa: ANN202
 def _on_list_changed(room: Room) -> Callable[[LegacySession], None]:
     def changed(session: LegacySession) -> None:
         for upstream in room.upstreams.values():
-            upstream.tools_changed(session)
+            upstream.tools_changed(session.id)
 
     return changed
 
 
-async def _alive(clock: Clock, activity: Activity, sink, upstream: LegacyUpstream) -> None:  # noqa: ANN001
+async def _alive(
+    clock: Clock, activity: Activity, sink: FileSink | NullSink, upstream: LegacyUpstream
+) -> None:
     while True:
         await clock.sleep_ms(ALIVE_EVERY_MS)
-        sink.emit(activity.alive(sessions=len(upstream.pool), dropped=getattr(sink, "dropped", 0)))
+        sink.emit(activity.alive(sessions=len(upstream.pool), dropped=sink.dropped))
 
 
-def _methods(dialects) -> list[str]:  # noqa: ANN001
-    names = {"initialize", "ping", "server/discover", "tools/list", "tools/call", "prompts/list", "prompts/get",
-             "resources/list", "resources/templates/list", "resources/read", "completion/complete",
-             "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "GET", "DELETE"}
+def _methods(dialects: Mapping[str, Dialect]) -> list[str]:
+    names = {
+        "initialize",
+        "ping",
+        "server/discover",
+        "tools/list",
+        "tools/call",
+        "prompts/list",
+        "prompts/get",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+        "completion/complete",
+        "logging/setLevel",
+        "resources/subscribe",
+        "resources/unsubscribe",
+        "GET",
+        "DELETE",
+    }
     for dialect in dialects.values():
         names |= dialect.methods.names()
     return sorted(names)

@@ -15,26 +15,40 @@ class Metrics:
     def __init__(self, methods: Iterable[str]) -> None:
         self._methods = frozenset(methods)
         self.registry = CollectorRegistry()
-        common = {"registry": self.registry}
+        registry = self.registry
         self.requests = Counter(
-            "taskshim_requests", "Client requests", ("corner", "method", "outcome"), **common
+            "taskshim_requests", "Client requests", ("corner", "method", "outcome"), registry=registry
         )
         self.seconds = Histogram(
-            "taskshim_request_seconds", "Time to answer a client request", ("corner",), buckets=_SECONDS, **common
+            "taskshim_request_seconds",
+            "Time to answer a client request",
+            ("corner",),
+            buckets=_SECONDS,
+            registry=registry,
         )
         self.upstream_requests = Counter(
-            "taskshim_upstream_requests", "Requests sent to upstreams on behalf of clients", ("upstream",), **common
+            "taskshim_upstream_requests",
+            "Requests sent to upstreams on behalf of clients",
+            ("upstream",),
+            registry=registry,
         )
-        self.legacy = Counter("taskshim_legacy_requests", "Requests that end at sunset", **common)
-        self.denied = Counter("taskshim_denied", "Requests denied", **common)
-        self.tasks = Gauge("taskshim_tasks", "Tasks in the ledger", ("upstream", "status"), **common)
-        self.sessions = Gauge("taskshim_upstream_sessions", "Upstream sessions the shim drives", ("upstream",), **common)
-        self.streams = Gauge("taskshim_open_requests", "Client requests under way, streams included", **common)
+        self.legacy = Counter("taskshim_legacy_requests", "Requests that end at sunset", registry=registry)
+        self.denied = Counter("taskshim_denied", "Requests denied", registry=registry)
+        self.tasks = Gauge("taskshim_tasks", "Tasks in the ledger", ("upstream", "status"), registry=registry)
+        self.sessions = Gauge(
+            "taskshim_upstream_sessions",
+            "Upstream sessions the shim drives",
+            ("upstream",),
+            registry=registry,
+        )
+        self.streams = Gauge(
+            "taskshim_open_requests", "Client requests under way, streams included", registry=registry
+        )
         self.commit_batch = Histogram(
             "taskshim_ledger_commit_operations", "Operations that shared one commit",
-            buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256), **common,
+            buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256), registry=registry,
         )  # fmt: skip
-        self.audit_dropped = Counter("taskshim_audit_dropped", "Audit events lost", **common)
+        self.audit_dropped = Counter("taskshim_audit_dropped", "Audit events lost", registry=registry)
         self._by_labels: dict[tuple[str, str, str], Counter] = {}
         self._by_corner: dict[str, Histogram] = {}
 
@@ -42,13 +56,13 @@ class Metrics:
         """Count a request at its end."""
         method = trace.method if trace.method in self._methods else "other"
         corner = trace.corner or "none"
-        key = (corner, method or "other", trace.outcome)
+        key = (corner, method or "other", trace.outcome or "ok")
         counter = self._by_labels.get(key)
         if counter is None:
             counter = self._by_labels[key] = self.requests.labels(*key)
             self._by_corner.setdefault(corner, self.seconds.labels(corner))
         counter.inc()
-        self._by_corner[corner].observe(trace.ms / 1000)
+        self._by_corner[corner].observe(trace.age_ms / 1000)
         if trace.upstream_calls and trace.upstream is not None:
             self.upstream_requests.labels(trace.upstream).inc(trace.upstream_calls)
         if trace.era == "legacy":

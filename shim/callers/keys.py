@@ -68,7 +68,7 @@ def _read(path: Path) -> list[bytes]:
     try:
         keys = [bytes.fromhex(key) for key in json.loads(path.read_text("ascii"))["keys"]]
     except (OSError, ValueError, KeyError, TypeError) as exc:
-        raise KeyFileError(f"identity.key_file: {path}: expected {{\"keys\": [hex, ...]}}") from exc
+        raise KeyFileError(f'identity.key_file: {path}: expected {{"keys": [hex, ...]}}') from exc
     if not keys or any(len(key) < _KEY_BYTES for key in keys):
         raise KeyFileError(f"identity.key_file: {path}: each key needs at least {_KEY_BYTES} bytes")
     return keys

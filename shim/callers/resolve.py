@@ -8,7 +8,8 @@ from multidict import CIMultiDictProxy
 from shim.callers.caller import NOBODY, Caller
 from shim.callers.keys import Keys
 from shim.callers.sources import ApiKeySource, HeaderSource, Source, TokenSource
-from shim.config import Identity
+from shim.config import api_keys
+from shim.config.service import Identity
 from shim.wire.errors import unauthorized
 
 
@@ -21,9 +22,7 @@ class Resolver:
     required: bool
     """True where sources are configured: a request that none of them knows is refused."""
 
-    def resolve(
-        self, headers: CIMultiDictProxy[str], peer: str | None, *, session_id: str | None
-    ) -> Caller:
+    def resolve(self, headers: CIMultiDictProxy[str], peer: str | None, *, session_id: str | None) -> Caller:
         """Give the caller. `session_id` is a legacy request's; None for a modern one. Raises unauthorized."""
         for source in self.sources:
             caller = source.identify(headers, peer)
@@ -43,7 +42,7 @@ def build_resolver(identity: Identity, keys: Keys) -> Resolver:
     sources: list[Source] = []
     for name in identity.sources:
         if name == "api_key":
-            sources.append(ApiKeySource(keys, identity.api_key.header, identity.api_key.all_keys()))
+            sources.append(ApiKeySource(keys, identity.api_key.header, api_keys(identity.api_key)))
         elif name == "header":
             sources.append(HeaderSource(keys, identity.header.name, identity.header.trusted_proxies))
         else:

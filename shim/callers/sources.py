@@ -18,6 +18,9 @@ _BEARER = "bearer "
 _JWT_PARTS = 3
 
 
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
 class Source(Protocol):
     """One way to tell who calls."""
 
@@ -46,16 +49,18 @@ class ApiKeySource:
                 found = name
         if found is None:
             raise unauthorized(f"{self._header}: not a known key")
-        return Caller(self._keys.hash(_PURPOSE, f"api_key:{found}"), "api_key", found, bearer(self._keys, headers))
+        return Caller(
+            self._keys.hash(_PURPOSE, f"api_key:{found}"), "api_key", found, bearer(self._keys, headers)
+        )
 
 
 class HeaderSource:
     """A name set by a proxy in front, believed only from listed peers (kind `header`)."""
 
-    def __init__(self, keys: Keys, header: str, trusted: Sequence[str]) -> None:
+    def __init__(self, keys: Keys, header: str, trusted: Sequence[Network]) -> None:
         self._keys = keys
         self._header = header
-        self._trusted = [ipaddress.ip_network(net) for net in trusted]
+        self._trusted = tuple(trusted)
 
     def identify(self, headers: CIMultiDictProxy[str], peer: str | None) -> Caller | None:
         """Give the caller that a trusted peer names."""
@@ -67,7 +72,9 @@ class HeaderSource:
             raise unauthorized(f"{self._header}: not believed from this peer")
         if len(names) > 1 or not (name := names.pop().strip()):
             raise unauthorized(f"{self._header}: expected one name")
-        return Caller(self._keys.hash(_PURPOSE, f"header:{name}"), "header", None, bearer(self._keys, headers))
+        return Caller(
+            self._keys.hash(_PURPOSE, f"header:{name}"), "header", None, bearer(self._keys, headers)
+        )
 
 
 class TokenSource:

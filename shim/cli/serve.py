@@ -23,7 +23,11 @@ log = structlog.get_logger("shim")
 @click.option("--audit", type=click.Path(path_type=Path), help="The audit log's file.")
 @operator_errors
 def serve(
-    config_file: Path | None, upstream: str | None, listen: str | None, ledger: Path | None, audit: Path | None
+    config_file: Path | None,
+    upstream: str | None,
+    listen: str | None,
+    ledger: Path | None,
+    audit: Path | None,
 ) -> None:
     """Stand in front of a server and serve both Tasks APIs."""
     overrides = {"upstream": upstream, "listen": listen, "ledger": ledger, "audit": audit}

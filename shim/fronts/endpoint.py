@@ -108,9 +108,7 @@ class Endpoint:
         session_id = session_header(http) if era is Era.LEGACY else None
         caller = self._resolver.resolve(http.headers, http.remote, session_id=session_id)
         trace.caller, trace.caller_kind, trace.caller_label = caller.key, caller.kind, caller.label
-        headers = [
-            (name, value) for name in self._forwarded for value in http.headers.getall(name, ())
-        ]
+        headers = [(name, value) for name in self._forwarded for value in http.headers.getall(name, ())]
         ctx = Context(caller=caller, trace=trace, headers=headers)
         if era is Era.MODERN:
             return await self._modern.handle(http, message, ctx, self._upstream, reply)

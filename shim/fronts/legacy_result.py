@@ -72,6 +72,4 @@ async def _ask(tasks: Tasks, row: TaskRow, reply: Reply, sent: set[str]) -> None
     for asked in await tasks.room.ledger.inputs(row.pk):
         if asked.upstream_id is not None and asked.key not in sent:
             sent.add(asked.key)
-            await reply.event(
-                write_request(asked.upstream_id, asked.method, rawjson.members(asked.params))
-            )
+            await reply.event(write_request(asked.upstream_id, asked.method, rawjson.members(asked.params)))

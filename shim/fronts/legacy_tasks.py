@@ -16,13 +16,15 @@ from shim.fronts.reply import Reply
 from shim.hub import rawjson
 from shim.hub.codec import read_create, read_task, write_create, write_get, write_task
 from shim.hub.dialect import Dialect
-from shim.hub.status import TERMINAL
+from shim.hub.status import TERMINAL, Status
 from shim.ledger.records import SessionRow, TaskRow
+from shim.tasks.access import own
 from shim.tasks.create import record
 from shim.tasks.service import Tasks
+from shim.tasks.terminal import End
 from shim.tasks.view import task_of
 from shim.upstreams.base import Context, Question, Upstream
-from shim.wire.envelope import related_task_of, tools_with_support
+from shim.wire.envelope import related_task_of, strip_related_task, tools_with_support
 from shim.wire.errors import cancel_of_ended, invalid_params, method_not_found
 from shim.wire.jsonrpc import Request, Response, read_upstream, write_error, write_message, write_result
 
@@ -107,8 +109,13 @@ class LegacyTasks:
         if not await self._ledger.answer_input(row.pk, asked.key, response, by="session"):
             ctx.trace.lenient("LL-ROUTE", "a second answer to one question: dropped")
             return False
-        ctx.trace.event("input.answered", task_id=row.task_id, key=asked.key, kind=asked.kind,
-                        waited_ms=self._tasks.room.clock.now_ms() - asked.asked_ms)
+        ctx.trace.event(
+            "input.answered",
+            task_id=row.task_id,
+            key=asked.key,
+            kind=asked.kind,
+            waited_ms=self._tasks.room.clock.now_ms() - asked.asked_ms,
+        )
         await self._ledger.deliver_input(row.pk, asked.key)
         self._tasks.observer.forget(row.pk)
         self._tasks.room.changes.publish(row.pk)
@@ -118,7 +125,7 @@ class LegacyTasks:
         message = read_upstream(data)
         if not isinstance(message, Request):
             return
-        related = related_task_of(rawjson.join(message.params))
+        related = related_task_of(message.params)
         open_tasks = await self._ledger.open_tasks(
             upstream=self._upstream.name, session_id=session.session_id, limit=1_000
         )
@@ -136,7 +143,7 @@ class LegacyTasks:
         ctx.trace.rule("LL-RECORD")
         call = asked.dialect.read_create_request(asked.message.params)
         ctx.trace.tool = call.tool
-        if self._differs(asked) or (session is None and self._upstream_needs_session()):
+        if self._differs(asked) or (session is None and self._upstream.has_sessions):
             return await self._create_by_hub(asked, call.params, call.ttl_ms)
 
         async def recorded(data: bytes) -> bytes | None:
@@ -247,7 +254,7 @@ class LegacyTasks:
         task_id = rawjson.string(asked.message.params.get("taskId"))
         if task_id is None:
             raise invalid_params("params.taskId: expected a string")
-        return await self._tasks.own(asked.ctx, task_id)
+        return await own(self._ledger, asked.ctx, task_id)
 
     def _differs(self, asked: Asked) -> bool:
         return asked.dialect.name != self._upstream.dialect.name
@@ -270,33 +277,35 @@ class LegacyTasks:
             if isinstance(message, Request):
                 await self._passing(data, asked.ctx, asked.session)
             elif isinstance(message, Response) and message.result is not None:
-                await self._note(asked, row, message.result)
+                await self._note(asked, row, message)
             return None
 
         return await self._relay.forward(
             asked.http, asked.ctx, asked.reply, write_message(asked.message), tap=look
         )
 
-    async def _note(self, asked: Asked, row: TaskRow, result: bytes) -> None:
-        """Take a task object that passes by into the ledger; its payload is fetched when someone needs it."""
-        members = rawjson.members(result)
-        if "taskId" not in members or "status" not in members or row.status in TERMINAL:
+    async def _note(self, asked: Asked, row: TaskRow, response: Response) -> None:
+        """Take what passes by into the ledger: a state, or the payload of a task that has ended."""
+        row = await self._ledger.own_task(row.pk)
+        result = response.result
+        if row.status in TERMINAL or result is None:
             return
-        task = read_task(asked.dialect, members).task
-        if task.status in TERMINAL:
-            self._tasks.observer.forget(row.pk)
-            await self._tasks.observer.seen_ended(asked.ctx, row, task)
-        else:
-            await self._tasks.observer.record(row, task, ctx=asked.ctx)
+        members = rawjson.members(result)
+        if "taskId" in members and "status" in members:
+            task = read_task(asked.dialect, members).task
+            if task.status in TERMINAL:
+                self._tasks.observer.forget(row.pk)  # its payload is fetched when someone needs it
+            else:
+                await self._tasks.observer.record(row, task, ctx=asked.ctx)
+        elif "content" in members:
+            end = End(Status.COMPLETED, result=strip_related_task(result))
+            await self._tasks.observer.end(row, end, ctx=asked.ctx)
 
     def _kinds(self, asked: Asked) -> frozenset[str] | None:
         """Give the kinds of questions shown in a status: only to a caller without a session (CS-INPUT)."""
         if asked.session is not None or not asked.dialect.asks_inline:
             return None
         return frozenset(self._config.legacy.sessionless_kinds)
-
-    def _upstream_needs_session(self) -> bool:
-        return self._upstream.has_sessions
 
     async def _say(self, asked: Asked, result: bytes) -> web.StreamResponse:
         return await asked.reply.send(write_result(asked.message.id, result))

@@ -27,9 +27,15 @@ from shim.wire.envelope import (
     read_modern_meta,
     task_result,
 )
-from shim.wire.errors import invalid_params, invalid_request, method_not_found, missing_capability
+from shim.wire.errors import (
+    invalid_params,
+    invalid_request,
+    method_not_found,
+    missing_capability,
+    not_allowed,
+)
 from shim.wire.headers import check_modern_headers
-from shim.wire.jsonrpc import Notification, Request, Response, write_error, write_result
+from shim.wire.jsonrpc import Message, Notification, Request, Response, write_error, write_result
 
 ACK = b'{"resultType":"complete"}'
 IDEMPOTENCY_META = "io.taskshim/idempotencyKey"
@@ -79,12 +85,14 @@ class ModernFront:
     async def handle(
         self,
         http: web.BaseRequest,
-        message: Request | Notification | Response,
+        message: Message | None,
         ctx: Context,
         upstream: Upstream,
         reply: Reply,
     ) -> web.StreamResponse:
         """Answer one message of a modern client. Raises ShimError."""
+        if message is None:
+            raise not_allowed("POST")
         if isinstance(message, Notification):
             return reply.empty(202)
         if isinstance(message, Response):
@@ -93,7 +101,7 @@ class ModernFront:
         trace.method = message.method
         meta = read_modern_meta(message.params)
         for one in check_modern_headers(
-            http.headers, message, meta, missing_name=self._config.modern.missing_mcp_name
+            http.headers, message, meta.version, missing_name=self._config.modern.missing_mcp_name
         ):
             trace.lenient(one.rule, one.detail)
         handler = self._handlers.get(message.method)

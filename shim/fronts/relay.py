@@ -81,4 +81,3 @@ class Relay:
             headers.append((hdrs.CONTENT_TYPE, "application/json"))
         headers.extend(self._authority.headers(ctx))
         return headers
-

@@ -22,7 +22,12 @@ class Reply:
     """Answers a request, at once or by a stream."""
 
     def __init__(
-        self, request: web.BaseRequest, trace: Trace, headers: Iterable[tuple[str, str]], *, slow_reader_ms: int
+        self,
+        request: web.BaseRequest,
+        trace: Trace,
+        headers: Iterable[tuple[str, str]],
+        *,
+        slow_reader_ms: int,
     ) -> None:
         self._request = request
         self._trace = trace
@@ -95,7 +100,9 @@ class Reply:
         """Finish with an upstream's whole answer as it came."""
         self._trace.http_status = status
         self._trace.bytes_out += len(body)
-        headers = self._headers if content_type is None else [*self._headers, (hdrs.CONTENT_TYPE, content_type)]
+        headers = (
+            self._headers if content_type is None else [*self._headers, (hdrs.CONTENT_TYPE, content_type)]
+        )
         return web.Response(status=status, body=body or None, headers=headers)
 
     async def comment(self) -> None:

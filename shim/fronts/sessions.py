@@ -54,7 +54,8 @@ class ClientSessions:
         ctx.client_name = rawjson.string(info.get("name")) or "unknown"
         ctx.client_version = rawjson.string(info.get("version")) or "0"
         ctx.trace.client_name, ctx.trace.client_version = ctx.client_name, ctx.client_version
-        ctx.kinds = declared_kinds(params.get("capabilities", b"{}"))
+        ctx.capabilities = declared_kinds(params.get("capabilities"))
+        ctx.kinds = frozenset(ctx.capabilities)
 
     async def opened(
         self, session_id: str | None, body: bytes, ctx: Context, dialect: Dialect, resolver: Resolver

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, time
 from email.utils import format_datetime
 
-from shim.config import Cutover
+from shim.config.surface import Cutover
 
 
 def sunset_headers(cutover: Cutover) -> list[tuple[str, str]]:

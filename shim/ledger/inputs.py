@@ -52,26 +52,32 @@ class Inputs:
 
     async def answer_input(self, task_pk: int, key: str, response: bytes, *, by: str) -> bool:
         """Write an answer down; True only for the first one."""
-        [won] = await self._writer.write((
-            "UPDATE input SET state = 'answered', response = ?, by = ? "
-            "WHERE task_pk = ? AND key = ? AND state = 'outstanding' RETURNING n",
-            (response, by, task_pk, key),
-        ))
+        [won] = await self._writer.write(
+            (
+                "UPDATE input SET state = 'answered', response = ?, by = ? "
+                "WHERE task_pk = ? AND key = ? AND state = 'outstanding' RETURNING n",
+                (response, by, task_pk, key),
+            )
+        )
         return bool(won)
 
     async def deliver_input(self, task_pk: int, key: str) -> None:
         """Note that the upstream has the answer."""
-        await self._writer.write((
-            "UPDATE input SET state = 'delivered' WHERE task_pk = ? AND key = ? AND state = 'answered'",
-            (task_pk, key),
-        ))
+        await self._writer.write(
+            (
+                "UPDATE input SET state = 'delivered' WHERE task_pk = ? AND key = ? AND state = 'answered'",
+                (task_pk, key),
+            )
+        )
 
     async def close_inputs(self, task_pk: int) -> None:
         """Close what is not delivered (INPUT-END)."""
-        await self._writer.write((
-            "UPDATE input SET state = 'closed' WHERE task_pk = ? AND state IN ('outstanding', 'answered')",
-            (task_pk,),
-        ))
+        await self._writer.write(
+            (
+                "UPDATE input SET state = 'closed' WHERE task_pk = ? AND state IN ('outstanding', 'answered')",
+                (task_pk,),
+            )
+        )
 
     async def undelivered(self) -> list[InputRow]:
         """Give the answers that were acknowledged and have not reached the upstream."""

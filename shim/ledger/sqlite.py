@@ -197,7 +197,9 @@ class SqliteLedger(Inputs):
     async def open_count_by_caller(self, caller: str) -> int:
         """Count a caller's open tasks."""
         if caller not in self._open_by_caller:
-            [row] = await self._read("SELECT count(*) FROM task WHERE caller = ? AND ended_ms IS NULL", caller)
+            [row] = await self._read(
+                "SELECT count(*) FROM task WHERE caller = ? AND ended_ms IS NULL", caller
+            )
             if len(self._open_by_caller) > _SESSIONS_REMEMBERED:
                 self._open_by_caller.clear()
             self._open_by_caller[caller] = row[0]
@@ -208,12 +210,14 @@ class SqliteLedger(Inputs):
     async def add_session(self, row: SessionRow) -> None:
         """Write a session down; one with the same id is replaced only for the same caller."""
         values = [_stored(getattr(row, name)) for name in rows.SESSION.split(", ")]
-        await self._writer.write((
-            f"INSERT INTO session ({rows.SESSION}) VALUES ({rows.places(rows.SESSION)}) "  # noqa: S608
-            "ON CONFLICT (session_id) DO UPDATE SET closed = excluded.closed, used_ms = excluded.used_ms, "
-            "init = excluded.init WHERE caller = excluded.caller",
-            values,
-        ))
+        await self._writer.write(
+            (
+                f"INSERT INTO session ({rows.SESSION}) VALUES ({rows.places(rows.SESSION)}) "  # noqa: S608
+                "ON CONFLICT (session_id) DO UPDATE SET closed = excluded.closed, used_ms = excluded.used_ms, "
+                "init = excluded.init WHERE caller = excluded.caller",
+                values,
+            )
+        )
         self._sessions.pop(row.session_id, None)
 
     async def session(self, session_id: str) -> SessionRow | None:
@@ -221,7 +225,8 @@ class SqliteLedger(Inputs):
         known = self._sessions.get(session_id)
         if known is None:
             found = await self._read(
-                f"SELECT {rows.SESSION} FROM session WHERE session_id = ?", session_id  # noqa: S608
+                f"SELECT {rows.SESSION} FROM session WHERE session_id = ?",
+                session_id,  # noqa: S608
             )
             if not found:
                 return None
@@ -251,7 +256,9 @@ class SqliteLedger(Inputs):
 
     async def set_session_dialect(self, session_id: str, dialect: str) -> None:
         """Note the dialect a session's client speaks."""
-        await self._writer.write(("UPDATE session SET dialect = ? WHERE session_id = ?", (dialect, session_id)))
+        await self._writer.write(
+            ("UPDATE session SET dialect = ? WHERE session_id = ?", (dialect, session_id))
+        )
         self._sessions.pop(session_id, None)
 
     async def close_session(self, session_id: str) -> None:
@@ -264,26 +271,32 @@ class SqliteLedger(Inputs):
     async def idem_begin(self, row: IdemRow) -> IdemRow | None:
         """Claim a key: None if this call has it now, else the row of the one that does."""
         values = [_stored(getattr(row, name)) for name in rows.KEYED.split(", ")]
-        [claimed] = await self._writer.write((
-            f"INSERT INTO keyed ({rows.KEYED}) VALUES ({rows.places(rows.KEYED)}) "  # noqa: S608
-            "ON CONFLICT DO NOTHING RETURNING key",
-            values,
-        ))
+        [claimed] = await self._writer.write(
+            (
+                f"INSERT INTO keyed ({rows.KEYED}) VALUES ({rows.places(rows.KEYED)}) "  # noqa: S608
+                "ON CONFLICT DO NOTHING RETURNING key",
+                values,
+            )
+        )
         return None if claimed else await self.idem_get(row.caller, row.key)
 
     async def idem_get(self, caller: str, key: str) -> IdemRow | None:
         """Give a key's row."""
         found = await self._read(
-            f"SELECT {rows.KEYED} FROM keyed WHERE caller = ? AND key = ?", caller, key  # noqa: S608
+            f"SELECT {rows.KEYED} FROM keyed WHERE caller = ? AND key = ?",
+            caller,
+            key,  # noqa: S608
         )
         return rows.keyed(found[0]) if found else None
 
     async def idem_finish(self, caller: str, key: str, *, answer: bytes | None, is_error: bool) -> None:
         """Write a keyed call's answer down."""
-        await self._writer.write((
-            "UPDATE keyed SET state = 'done', answer = ?, is_error = ? WHERE caller = ? AND key = ?",
-            (answer, is_error, caller, key),
-        ))
+        await self._writer.write(
+            (
+                "UPDATE keyed SET state = 'done', answer = ?, is_error = ? WHERE caller = ? AND key = ?",
+                (answer, is_error, caller, key),
+            )
+        )
 
     # -- time, numbers -------------------------------------------------------------------------
 
@@ -330,10 +343,12 @@ class SqliteLedger(Inputs):
         return self._cache.by_key(row.pk) or self._cache.put(row)
 
     async def _change(self, assignments: str, values: Sequence[Any], pk: int) -> None:
-        [changed] = await self._writer.write((
-            f"UPDATE task SET {assignments} WHERE pk = ? RETURNING {rows.TASK}",  # noqa: S608
-            (*values, pk),
-        ))
+        [changed] = await self._writer.write(
+            (
+                f"UPDATE task SET {assignments} WHERE pk = ? RETURNING {rows.TASK}",  # noqa: S608
+                (*values, pk),
+            )
+        )
         if changed:
             self._cache.put(rows.task(changed[0]))
 

@@ -8,14 +8,15 @@ costs about one change of thread. An operation that fails is undone alone.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import aiosqlite
 
 Row = tuple[Any, ...]
-Statement = tuple[str, Sequence[Any]]
+Values = Sequence[Any] | Mapping[str, Any]
+Statement = tuple[str, Values]
 
 
 @dataclass(slots=True)
@@ -96,7 +97,7 @@ class Writer:
         await self._db.execute("COMMIT")
         return rows
 
-    async def _one(self, sql: str, values: Sequence[Any]) -> list[Row]:
+    async def _one(self, sql: str, values: Values) -> list[Row]:
         return [tuple(row) for row in await self._db.execute_fetchall(sql, values)]
 
 

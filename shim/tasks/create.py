@@ -3,6 +3,7 @@
 import secrets
 import uuid
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
@@ -11,7 +12,7 @@ from shim.hub.codec import Reading
 from shim.hub.rawjson import Members
 from shim.hub.status import TERMINAL, Status
 from shim.ledger.protocol import IdCollision
-from shim.ledger.records import NewTask, TaskRow
+from shim.ledger.records import NewTask, SessionRow, TaskRow
 from shim.tasks.room import Room
 from shim.upstreams.base import Answered, Context, Upstream
 from shim.wire.errors import missing_capability, too_many
@@ -47,27 +48,41 @@ async def plan(room: Room, ctx: Context, upstream: Upstream, tool: str, *, decla
 
 
 async def create(
-    room: Room, ctx: Context, upstream: Upstream, params: Members, *, ttl_ms: int | None
+    room: Room,
+    ctx: Context,
+    upstream: Upstream,
+    params: Members,
+    *,
+    ttl_ms: int | None,
+    session: SessionRow | None = None,
 ) -> TaskRow | Response:
     """Ask upstream for a task and give its row, committed; or the answer, where upstream gave one at once."""
     if await room.ledger.open_count_by_caller(ctx.caller.key) >= room.config.limits.open_tasks_per_caller:
         ctx.trace.denied("limit")
         raise too_many("too many open tasks of this caller (limits.open_tasks_per_caller)", retry_after_s=1)
-    made = await upstream.create(ctx, params, ttl_ms)
+    session_id = session.session_id if session is not None else None
+    made = await upstream.create(ctx, params, ttl_ms, session_id=session_id)
     if isinstance(made, Answered):
         return made.response
     row = await record(
         room, ctx, upstream, made.reading,
-        session_id=made.session_id, driven=False, tool=rawjson.string(params.get("name")), meta=made.meta,
+        session_id=made.session_id, driven=session is not None, tool=rawjson.string(params.get("name")), meta=made.meta,
     )  # fmt: skip
     await upstream.keep(row)
     return row
 
 
 async def record(
-    room: Room, ctx: Context, upstream: Upstream, reading: Reading, *,
-    session_id: str | None, driven: bool, tool: str | None,
-    meta: bytes | None = None, client_session: str | None = None,
+    room: Room,
+    ctx: Context,
+    upstream: Upstream,
+    reading: Reading,
+    *,
+    session_id: str | None,
+    driven: bool,
+    tool: str | None,
+    meta: bytes | None = None,
+    client_session: str | None = None,
 ) -> TaskRow:
     """Commit a task that upstream has just made; the row is on disk when this returns (DUR-1)."""
     task, now_ms = reading.task, room.clock.now_ms()
@@ -81,7 +96,7 @@ async def record(
         task_id=shown_id, upstream=upstream.name, upstream_task_id=task.task_id, dialect=upstream.dialect.name,
         session_id=session_id, driven=driven, caller=ctx.caller.key, caller_kind=ctx.caller.kind,
         client_session=client_session, tool=tool, kinds=ctx.kinds, status=status,
-        status_message=task.status_message, created_at=task.created_at, last_updated_at=task.last_updated_at,
+        status_message=task.status_message, created_at=task.created_at or iso(now_ms), last_updated_at=task.last_updated_at or task.created_at or iso(now_ms),
         ttl_ms=task.ttl_ms, poll_interval_ms=task.poll_interval_ms, meta=meta, first_seen_ms=now_ms,
     )  # fmt: skip
     try:
@@ -92,6 +107,11 @@ async def record(
     ctx.trace.task_id = row.task_id
     ctx.trace.event("task.created", task_id=row.task_id, via=ctx.trace.corner, to=row.status)
     return row
+
+
+def iso(at_ms: int) -> str:
+    """Give a time as ISO 8601 in UTC (HUB-6)."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _renamed(new: NewTask) -> NewTask:

@@ -47,7 +47,7 @@ class Idempotency:
         if running is None:
             row = IdemRow(
                 caller=ctx.caller.key, key=call.key, body_hash=call.body_hash, state="pending", answer=None,
-                is_error=False, task_pk=None, created_ms=self._room.clock.now_ms(), instance=self._instance,
+                is_error=False, created_ms=self._room.clock.now_ms(), instance=self._instance,
             )  # fmt: skip
             known = await self._room.ledger.idem_begin(row)
             if known is not None:
@@ -66,7 +66,7 @@ class Idempotency:
             response = Response(None, None, fault.error_object())
         await self._room.ledger.idem_finish(
             ctx.caller.key, call.key, answer=response.result or response.error,
-            is_error=response.error is not None, task_pk=None,
+            is_error=response.error is not None,
         )  # fmt: skip
         return response
 

@@ -75,7 +75,9 @@ class Observer:
         self._note(row, observed.row, illegal=observed.illegal, ctx=ctx)
         return observed.row
 
-    async def end(self, row: TaskRow, end: End, task: Task | None = None, *, ctx: Context | None = None) -> TaskRow:
+    async def end(
+        self, row: TaskRow, end: End, task: Task | None = None, *, ctx: Context | None = None
+    ) -> TaskRow:
         """Take a task's end into the ledger; whoever comes second reads the first one's (HUB-2)."""
         room = self._room
         observed = await room.ledger.observe(
@@ -87,7 +89,6 @@ class Observer:
             poll_interval_ms=row.poll_interval_ms,
             result=end.result,
             error=end.error,
-            stored=True,
             now_ms=room.clock.now_ms(),
         )
         self._note(row, observed.row, illegal=observed.illegal, ctx=ctx)
@@ -118,13 +119,16 @@ class Observer:
     async def _advance(self, ctx: Context, row: TaskRow, task: Task) -> TaskRow:
         if row.status in TERMINAL:
             if task.status is not row.status:
-                ctx.trace.event("hub.illegal_transition", rule="HUB-1", detail=f"{row.status} -> {task.status}")
+                ctx.trace.event(
+                    "hub.illegal_transition", rule="HUB-1", detail=f"{row.status} -> {task.status}"
+                )
             return row
         if task.status in TERMINAL:
             return await self._ended(ctx, row, task)
         if task.input_requests:
             await self._questions.inline(ctx, row, task.input_requests)
-        if task.status is Status.INPUT_REQUIRED or self._room.changes.watched(row.pk):
+        asked = task.status is Status.INPUT_REQUIRED or self._room.changes.watched(row.pk)
+        if asked and not row.driven:  # a client that drives the session reads its streams itself (LL-ROUTE)
             await self._listen(row, task)
         outstanding = await self._room.ledger.inputs(row.pk)
         shown = Status.INPUT_REQUIRED if outstanding else Status.WORKING

@@ -38,7 +38,9 @@ class Ends(Protocol):
     async def record(self, row: TaskRow, task: Task, *, ctx: Context | None = None) -> TaskRow:
         """Take an observation into the ledger."""
 
-    async def end(self, row: TaskRow, end: End, task: Task | None = None, *, ctx: Context | None = None) -> TaskRow:
+    async def end(
+        self, row: TaskRow, end: End, task: Task | None = None, *, ctx: Context | None = None
+    ) -> TaskRow:
         """End the task."""
 
 
@@ -69,8 +71,16 @@ class Questions:
             await question.refuse(_REFUSED, f"the client that made the task did not declare {kind}")
             ctx.trace.loss("ML-UPDATE", kind)
             return
-        await self._store(ctx, row, kind, request.method, question_params(rawjson.join(request.params)),
-                          upstream_id=request.id, session_id=question.session_id, key=None)
+        await self._store(
+            ctx,
+            row,
+            kind,
+            request.method,
+            question_params(rawjson.join(request.params)),
+            upstream_id=request.id,
+            session_id=question.session_id,
+            key=None,
+        )
 
     async def status(self, task_pk: int) -> None:
         """Wake those who wait for the task: the server announced a change."""
@@ -94,8 +104,16 @@ class Questions:
             if kind is None or kind not in row.kinds:
                 ctx.trace.loss("ML-UPDATE", kind or method)
                 continue
-            await self._store(ctx, row, kind, method, question_params(members.get("params", b"{}")),
-                              upstream_id=None, session_id=None, key=key)
+            await self._store(
+                ctx,
+                row,
+                kind,
+                method,
+                question_params(members.get("params", b"{}")),
+                upstream_id=None,
+                session_id=None,
+                key=key,
+            )
 
     # -- no question although upstream says input_required ------------------------------------
 
@@ -132,8 +150,9 @@ class Questions:
             if await self._room.ledger.answer_input(row.pk, key, response, by="update"):
                 now_ms = self._room.clock.now_ms()
                 name = "input.declined" if _declined(response) else "input.answered"
-                ctx.trace.event(name, task_id=row.task_id, key=key, kind=asked.kind,
-                                waited_ms=now_ms - asked.asked_ms)
+                ctx.trace.event(
+                    name, task_id=row.task_id, key=key, kind=asked.kind, waited_ms=now_ms - asked.asked_ms
+                )
                 self.deliver(row, replace(asked, state="answered", response=response))
         if responses:
             await self._settle(row)
@@ -170,8 +189,16 @@ class Questions:
             self._delivering.discard((row.pk, asked.key))
 
     async def _store(
-        self, ctx: Context, row: TaskRow, kind: str, method: str, params: bytes, *,
-        upstream_id: bytes | None, session_id: str | None, key: str | None,
+        self,
+        ctx: Context,
+        row: TaskRow,
+        kind: str,
+        method: str,
+        params: bytes,
+        *,
+        upstream_id: bytes | None,
+        session_id: str | None,
+        key: str | None,
     ) -> None:
         ledger = self._room.ledger
         known = await ledger.inputs(row.pk, ("outstanding", "answered", "delivered", "closed"))

@@ -4,13 +4,13 @@ import asyncio
 import contextlib
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import structlog
 
 from shim.audit.events import AuditSink
 from shim.audit.trace import Trace
-from shim.callers.caller import Caller
+from shim.callers.caller import Caller, Kind
 from shim.clock import Clock
 from shim.config import Config
 from shim.ledger.protocol import Ledger
@@ -41,7 +41,7 @@ class Room:
         """Make the context of the shim's own work on a task: its owner's session, no client's request."""
         trace = Trace.background(self.sink, upstream=row.upstream)
         trace.task_id = row.task_id
-        caller = Caller(key=row.caller, kind=row.caller_kind, label=None, credential=None)
+        caller = Caller(key=row.caller, kind=cast("Kind", row.caller_kind), label=None, credential=None)
         return Context(caller=caller, trace=trace, kinds=row.kinds)
 
     def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:

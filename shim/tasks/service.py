@@ -7,7 +7,7 @@ from shim.callers.keys import Keys
 from shim.hub.rawjson import Members
 from shim.hub.status import TERMINAL
 from shim.hub.task import Task
-from shim.ledger.records import TaskRow
+from shim.ledger.records import SessionRow, TaskRow
 from shim.tasks.access import own
 from shim.tasks.cancel import cancel
 from shim.tasks.create import Plan, create, plan
@@ -51,10 +51,16 @@ class Tasks:
         return await plan(self.room, ctx, upstream, tool, declared=declared)
 
     async def create(
-        self, ctx: Context, upstream: Upstream, params: Members, *, ttl_ms: int | None
+        self,
+        ctx: Context,
+        upstream: Upstream,
+        params: Members,
+        *,
+        ttl_ms: int | None,
+        session: SessionRow | None = None,
     ) -> TaskRow | Response:
         """Make a task, or give the answer that upstream gave instead. Raises ShimError."""
-        return await create(self.room, ctx, upstream, params, ttl_ms=ttl_ms)
+        return await create(self.room, ctx, upstream, params, ttl_ms=ttl_ms, session=session)
 
     async def get(self, ctx: Context, task_id: str, *, vouched: bool = True) -> TaskRow:
         """Read a task of the caller's. Raises ShimError.
@@ -75,8 +81,10 @@ class Tasks:
         self, ctx: Context, task_id: str, responses: Mapping[str, bytes], *, vouched: bool = True
     ) -> None:
         """Take answers to a task's questions; returns once they are on disk. Raises ShimError."""
-        row = await self.get(ctx, task_id, vouched=False) if not vouched else await own(
-            self.room.ledger, ctx, task_id
+        row = (
+            await self.get(ctx, task_id, vouched=False)
+            if not vouched
+            else await own(self.room.ledger, ctx, task_id)
         )
         if row.status not in TERMINAL:
             await self.questions.answer(ctx, row, responses)
@@ -84,8 +92,10 @@ class Tasks:
 
     async def cancel(self, ctx: Context, task_id: str, *, vouched: bool = True) -> TaskRow:
         """Cancel a task of the caller's and give it as it then is. Raises ShimError."""
-        row = await self.get(ctx, task_id, vouched=False) if not vouched else await own(
-            self.room.ledger, ctx, task_id
+        row = (
+            await self.get(ctx, task_id, vouched=False)
+            if not vouched
+            else await own(self.room.ledger, ctx, task_id)
         )
         return await cancel(self.room, self.observer, ctx, row)
 

@@ -29,7 +29,9 @@ class Sweeper:
         tasks, now_ms = self._room.config.tasks, self._room.clock.now_ms()
         purged = await self._room.ledger.purge(
             now_ms, retention_ms=tasks.retention_ms, tombstone_ms=tasks.tombstone_ms,
-            max_age_ms=tasks.max_age_ms, limit=_BATCH,
+            max_age_ms=tasks.max_age_ms,
+            idempotency_ms=tasks.idempotency_window_ms,
+            session_ms=tasks.max_age_ms, limit=_BATCH,
         )  # fmt: skip
         for task_id in purged.task_ids:
             Trace.background(self._room.sink).event("task.purged", task_id=task_id)

@@ -104,6 +104,7 @@ class Upstream(Protocol):
 
     name: str
     dialect: Dialect
+    has_sessions: bool
 
     def next_id(self) -> bytes:
         """Make a JSON-RPC id that no session has seen (IDS)."""
@@ -117,8 +118,16 @@ class Upstream(Protocol):
     async def tool_support(self, ctx: Context, tool: str) -> str:
         """Tell whether the tool runs as a task: required, optional or forbidden (ML-CREATE)."""
 
-    async def create(self, ctx: Context, params: Members, ttl_ms: int | None) -> Created | Answered:
-        """Ask for a task."""
+    def tools_changed(self, session_id: str) -> None:
+        """Read the tools again that a session's caller has."""
+
+    async def accepts_session(self, ctx: Context, session_id: str) -> bool:
+        """Tell whether the server takes a request of this caller's on a session (OWN-ADOPT)."""
+
+    async def create(
+        self, ctx: Context, params: Members, ttl_ms: int | None, *, session_id: str | None = None
+    ) -> Created | Answered:
+        """Ask for a task, on a client's own session where one is given."""
 
     async def keep(self, row: TaskRow) -> None:
         """Note that the created task is in the ledger; questions that waited for it are let through."""

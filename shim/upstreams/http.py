@@ -139,6 +139,8 @@ async def denied(link: Link, response: aiohttp.ClientResponse) -> Denied:
     """Turn a 401 or 403 into what is relayed to the client."""
     body = await link.read(response)
     return Denied(
-        response.status, tuple(response.headers.getall("WWW-Authenticate", ())), body,
+        response.status,
+        tuple(response.headers.getall("WWW-Authenticate", ())),
+        body,
         response.headers.get("Content-Type", JSON_TYPE),
     )

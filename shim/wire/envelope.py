@@ -3,6 +3,8 @@
 Everything here works on raw members; a payload's own keys are never looked at.
 """
 
+from collections.abc import Callable
+
 import msgspec
 
 from shim.hub import rawjson
@@ -226,7 +228,7 @@ def tools_with_support(result: bytes, support: str) -> bytes:
     return rawjson.join(members)
 
 
-def _each_tool(tools: bytes, change) -> bytes:  # noqa: ANN001
+def _each_tool(tools: bytes, change: Callable[[Members], Members]) -> bytes:
     items = _list.decode(tools)
     return b"[" + b",".join(rawjson.join(change(rawjson.members(bytes(item)))) for item in items) + b"]"
 

@@ -143,9 +143,7 @@ def unauthorized(detail: str, challenge: str = "Bearer") -> ClientFault:
 
 def too_many(detail: str, *, retry_after_s: int) -> ClientFault:
     """Refuse because a bound is reached."""
-    return ClientFault(
-        INTERNAL, detail, 429, headers=(("Retry-After", str(retry_after_s)),), reason="limit"
-    )
+    return ClientFault(INTERNAL, detail, 429, headers=(("Retry-After", str(retry_after_s)),), reason="limit")
 
 
 def no_such_endpoint(path: str) -> ClientFault:
@@ -155,9 +153,7 @@ def no_such_endpoint(path: str) -> ClientFault:
 
 def not_allowed(allow: str) -> ClientFault:
     """Refuse an HTTP method."""
-    return ClientFault(
-        METHOD_NOT_FOUND, f"this endpoint takes {allow}", 405, headers=(("Allow", allow),)
-    )
+    return ClientFault(METHOD_NOT_FOUND, f"this endpoint takes {allow}", 405, headers=(("Allow", allow),))
 
 
 def outcome_unknown() -> OwnFault:

@@ -18,7 +18,11 @@ _PRINTABLE = range(0x20, 0x7F)
 
 
 def check_modern_headers(
-    headers: CIMultiDictProxy[str], request: Request, version: str, *, missing_name: Literal["allow", "reject"]
+    headers: CIMultiDictProxy[str],
+    request: Request,
+    version: str,
+    *,
+    missing_name: Literal["allow", "reject"],
 ) -> tuple[Lenient, ...]:
     """Hold the mirrored headers against the body; gives what was let pass. Raises header_mismatch.
 

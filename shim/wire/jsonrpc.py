@@ -85,7 +85,9 @@ def read_upstream(data: bytes) -> Message:
         if "method" in envelope:
             method = rawjson.string(envelope["method"]) or ""
             message_id = envelope.get("id")
-            return Notification(method, members) if message_id is None else Request(message_id, method, members)
+            return (
+                Notification(method, members) if message_id is None else Request(message_id, method, members)
+            )
     except RawJsonError as exc:
         raise UpstreamFault(-32603, f"the upstream sent no JSON-RPC message: {exc}", 502) from exc
     result, error = envelope.get("result"), envelope.get("error")
@@ -131,7 +133,9 @@ def write_message(message: Message) -> bytes:
         return write_notification(message.method, message.params)
     if message.result is not None:
         return write_result(message.id or b"null", message.result)
-    return b'{"jsonrpc":"2.0","id":' + (message.id or b"null") + b',"error":' + (message.error or b"{}") + b"}"
+    return (
+        b'{"jsonrpc":"2.0","id":' + (message.id or b"null") + b',"error":' + (message.error or b"{}") + b"}"
+    )
 
 
 def _is_id(raw: bytes) -> bool:

@@ -47,7 +47,13 @@ class Pool:
     """Hands out sessions and takes them back."""
 
     def __init__(
-        self, upstream: str, limits: PoolLimits, ledger: Ledger, clock: Clock, opener: Opener, adopter: Adopter
+        self,
+        upstream: str,
+        limits: PoolLimits,
+        ledger: Ledger,
+        clock: Clock,
+        opener: Opener,
+        adopter: Adopter,
     ) -> None:
         self._upstream = upstream
         self._limits = limits

@@ -120,13 +120,20 @@ class LegacySession:
             try:
                 answer = await blank._answer(ctx, response, rid, None)  # noqa: SLF001
             except Gone:
-                raise UpstreamFault(-32603, f"the upstream answered initialize with {response.status}", 502) from None
+                raise UpstreamFault(
+                    -32603, f"the upstream answered initialize with {response.status}", 502
+                ) from None
         if answer.result is None:
             raise UpstreamFault(-32603, "the upstream refused initialize", 502)
         version = rawjson.string(rawjson.members(answer.result).get("protocolVersion"))
         if version not in LEGACY_VERSIONS:
             raise UpstreamFault(-32603, f"the upstream negotiated the unknown version {version!r}", 502)
         return cls(parts, replace(blank.row, session_id=session_id, version=version, init=answer.result))
+
+    @classmethod
+    def named(cls, parts: Parts, session_id: str) -> "LegacySession":
+        """Give a session that only its id is known of."""
+        return cls(parts, replace(_blank(session_id), version=LEGACY_VERSIONS[0]))
 
     @classmethod
     def without(cls, parts: Parts) -> "LegacySession":
@@ -376,7 +383,7 @@ def _blank(name: str) -> SessionRow:
 
 
 def _related(params: Members) -> str | None:
-    return related_task_of(rawjson.join(params))
+    return related_task_of(params)
 
 
 def _announced_requests(params: Members) -> list[bytes]:

@@ -1,7 +1,8 @@
 """Speaks to a legacy server in its dialect: what the verbs want, as requests over the right session."""
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TypeVar
 
 from shim.hub import rawjson
@@ -29,7 +30,7 @@ from shim.wire.jsonrpc import Response, write_notification, write_result
 T = TypeVar("T")
 
 _INVALID_PARAMS = -32602
-_REMEMBERED_CATALOGS = 10_000
+_REMEMBERED = 10_000
 _LATEST = "2025-11-25"
 
 
@@ -44,17 +45,17 @@ class LegacyUpstream:
         ledger: Ledger,
         limits: PoolLimits,
         *,
-        overrides: dict[str, str],
+        overrides: Mapping[str, str],
         pages: int,
         tools: int,
         sessions: bool = True,
     ) -> None:
         self.name = name
-        self._sessions = sessions
+        self.has_sessions = sessions
         self.dialect = dialect
         self.parts = parts
         self._ledger = ledger
-        self._new_catalog = lambda: Catalog(overrides, pages=pages, tools=tools)
+        self._new_catalog = partial(Catalog, overrides, pages=pages, tools=tools)
         self._catalogs: OrderedDict[tuple[str, frozenset[str]], Catalog] = OrderedDict()
         self.pool = Pool(name, limits, ledger, parts.clock, self._open, self._adopt)
         self._driven: OrderedDict[str, LegacySession] = OrderedDict()
@@ -95,46 +96,79 @@ class LegacyUpstream:
             return catalog.override(tool) or self.dialect.tool_support
         return await catalog.support(tool, lambda params: self.plain(ctx, "tools/list", params))
 
+    def tools_changed(self, session_id: str) -> None:
+        """Read the tools again that a session's caller has."""
+        session = self.pool.known(session_id)
+        if session is not None:
+            self._catalogs.pop((session.row.caller, session.row.kinds), None)
+
+    async def accepts_session(self, ctx: Context, session_id: str) -> bool:
+        """Tell whether the server takes a ping of this caller's on a session (OWN-ADOPT)."""
+        session = LegacySession.named(self.parts, session_id)
+        try:
+            return (await session.request(ctx, "ping", {})).result is not None
+        except (Gone, UpstreamFault):
+            return False
+
     # -- tasks ---------------------------------------------------------------------------------
 
-    async def create(self, ctx: Context, params: Members, ttl_ms: int | None) -> Created | Answered:
-        """Send the call as a task on a session that has room for one."""
+    async def create(
+        self, ctx: Context, params: Members, ttl_ms: int | None, *, session_id: str | None = None
+    ) -> Created | Answered:
+        """Send the call as a task, on the client's own session or on one that has room for it."""
         method, body = self.dialect.create_request(params, ttl_ms)
+        if session_id is not None:
+            session = await self._driven_session(session_id)
+            session.reserved += 1
+            try:
+                response = await session.request(ctx, method, body, patient=True)
+            except Gone:
+                raise _gone() from None
+            finally:
+                session.reserved -= 1
+            return self._made(ctx, response, session)
+        session, response = await self._create_on_pool(ctx, method, body)
+        made = self._made(ctx, response, session)
+        if isinstance(made, Answered) or made.session_id is None:
+            self.pool.unreserve(ctx, session)
+        return made
+
+    async def _create_on_pool(
+        self, ctx: Context, method: str, body: Members
+    ) -> tuple[LegacySession, Response]:
+        """Send a create; once more on another session if the first was lost before it answered."""
 
         async def send(session: LegacySession) -> Response:
             return await session.request(ctx, method, body, patient=True)
 
-        session = await self.pool.reserve(ctx)
-        try:
+        for _ in range(2):
+            session = await self.pool.reserve(ctx)
             try:
-                response = await self._on(ctx, session, send)
+                return session, await self._on(ctx, session, send)
             except SessionLost:
                 self.pool.unreserve(ctx, session)
-                session = await self.pool.reserve(ctx)
-                response = await self._on(ctx, session, send)
-        except SessionLost:
-            self.pool.unreserve(ctx, session)
-            raise _gone() from None
-        except BaseException:
-            self.pool.unreserve(ctx, session)
-            raise
-        result = response.result
-        reading = None if result is None else read_create(self.dialect, rawjson.members(result))
-        if result is None or reading is None:
-            self.pool.unreserve(ctx, session)
+            except BaseException:
+                self.pool.unreserve(ctx, session)
+                raise
+        raise _gone()
+
+    def _made(self, ctx: Context, response: Response, session: LegacySession) -> Created | Answered:
+        reading = None
+        if response.result is not None:
+            reading = read_create(self.dialect, rawjson.members(response.result))
+        if reading is None:
             if response.error is not None:
                 self._catalog(ctx).changed()  # the refusal may be about tasks
             return Answered(response)
-        if session.wire_id is None:
-            self.pool.unreserve(ctx, session)
-            return Created(reading, None, reading.task.meta)
-        return Created(reading, session.id, reading.task.meta)
+        return Created(reading, session.id if session.wire_id else None, reading.task.meta)
 
     async def keep(self, row: TaskRow) -> None:
         """Bind the task that is in the ledger now to its session."""
         session = self.pool.known(row.session_id or "")
         if session is not None:
             await self.pool.settle(session, row.upstream_task_id, row.pk)
+        elif row.session_id is not None:
+            await (await self._driven_session(row.session_id)).keep(row.upstream_task_id, row.pk)
 
     async def get(self, ctx: Context, row: TaskRow) -> Reading:
         """Read the task's state."""
@@ -148,12 +182,15 @@ class LegacyUpstream:
 
     async def result(self, ctx: Context, row: TaskRow, request_id: bytes) -> Response:
         """Wait for the task's payload; questions on the way are taken up."""
+        method = self.dialect.methods.result
+        if not method:
+            raise NotYet
         params = {"taskId": rawjson.encode(row.upstream_task_id)}
         response = await self._on_task(
             ctx,
             row,
             lambda session: session.request(
-                ctx, self.dialect.methods.result, params,
+                ctx, method, params,
                 request_id=request_id, task_pk=row.pk, patient=True,
             ),
             unknown_is_answer=True,
@@ -195,6 +232,8 @@ class LegacyUpstream:
         if session is not None:
             session.tasks.pop(row.upstream_task_id, None)
             self.pool.give_back(row.caller_kind, session)
+        elif (driven := self._driven.get(row.session_id or "")) is not None:
+            driven.tasks.pop(row.upstream_task_id, None)
 
     async def sweep(self, ctx: Context, *, delete: bool) -> None:
         """Drop idle sessions; the server is told only if the operator wants it."""
@@ -206,13 +245,15 @@ class LegacyUpstream:
     async def close(self) -> None:
         """Close the shim's own streams."""
         await self.pool.close()
+        for session in self._driven.values():
+            await session.close()
 
     # -- sessions ------------------------------------------------------------------------------
 
     async def _open(self, ctx: Context) -> LegacySession:
         now_ms = self.parts.clock.now_ms()
         params = initialize_params(ctx.client_name, ctx.client_version, ctx.capabilities, _LATEST)
-        if not self._sessions:
+        if not self.has_sessions:
             return LegacySession.without(self.parts)
         session = await LegacySession.handshake(self.parts, ctx, params)
         session.row = SessionRow(
@@ -237,18 +278,23 @@ class LegacyUpstream:
         if row.session_id is None:
             async with self.pool.reader(ctx) as session:
                 return session
-        known = self.pool.known(row.session_id) or self._driven.get(row.session_id)
+        session = self.pool.known(row.session_id) or await self._driven_session(row.session_id)
+        session.tasks.setdefault(row.upstream_task_id, row.pk)
+        if session.row.side == "pool" and row.kinds:
+            await session.open_stream(ctx)
+        return session
+
+    async def _driven_session(self, session_id: str) -> LegacySession:
+        """Give a session that is not the pool's: a client's, or one of an earlier run. Raises SessionLost."""
+        known = self._driven.get(session_id)
         if known is not None:
+            self._driven.move_to_end(session_id)
             return known
-        stored = await self._ledger.session(row.session_id)
+        stored = await self._ledger.session(session_id)
         if stored is None or stored.closed:
             raise SessionLost
-        session = LegacySession(self.parts, stored)
-        session.tasks[row.upstream_task_id] = row.pk
-        self._driven[session.id] = session
-        if stored.side == "pool" and stored.kinds:
-            await session.open_stream(ctx)
-        if len(self._driven) > _REMEMBERED_CATALOGS:
+        session = self._driven[session_id] = LegacySession(self.parts, stored)
+        if len(self._driven) > _REMEMBERED:
             _, old = self._driven.popitem(last=False)
             await old.close()
         return session
@@ -323,7 +369,7 @@ class LegacyUpstream:
         catalog = self._catalogs.get(key)
         if catalog is None:
             catalog = self._catalogs[key] = self._new_catalog()
-            if len(self._catalogs) > _REMEMBERED_CATALOGS:
+            if len(self._catalogs) > _REMEMBERED:
                 self._catalogs.popitem(last=False)
         return catalog
 

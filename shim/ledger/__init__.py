@@ -1,0 +1,1 @@
+"""The durable table of tasks: who owns each, where it lives, what was last seen."""

@@ -1,85 +1,88 @@
 """The ledger's questions: asked once, answered once, delivered once."""
 
-import sqlite3
 from collections.abc import Sequence
-from typing import Any
 
 from shim.ledger import rows
+from shim.ledger.cache import Recent
+from shim.ledger.database import Database, Part
 from shim.ledger.records import InputRow, InputState
-from shim.ledger.writer import Row, Writer
+from shim.ledger.writer import Results, Statement
+
+_SELECT = f"SELECT {', '.join(rows.INPUT)} FROM input "  # noqa: S608 - column names of our own
+_ADD = rows.insert("input", rows.INPUT) + " ON CONFLICT DO NOTHING RETURNING n"
+_SAME = (
+    _SELECT + "WHERE task_pk = ? AND (key = ? OR (session_id = ? AND upstream_id = ?)) "
+    "ORDER BY session_id IS ? AND upstream_id IS ? DESC LIMIT 1"
+)
+_ANSWER = (
+    "UPDATE input SET state = 'answered', response = ?, by = ? "
+    "WHERE task_pk = ? AND key = ? AND state = 'outstanding' RETURNING n"
+)
+_DELIVER = "UPDATE input SET state = 'delivered' WHERE task_pk = ? AND key = ? AND state = 'answered'"
+_CLOSE = "UPDATE input SET state = 'closed' WHERE task_pk = ? AND state IN ('outstanding', 'answered')"
 
 
-class Inputs:
+class Inputs(Part):
     """The part of the SQLite ledger that keeps questions."""
 
-    _writer: Writer
-
-    async def _read(self, sql: str, *values: Any) -> list[Row]:
-        raise NotImplementedError
+    def __init__(self, db: Database, *, cache_rows: int, cache_bytes: int) -> None:
+        Part.__init__(self, db)
+        self._asked = Recent[int, tuple[InputRow, ...]](cache_rows, most_weight=cache_bytes, weigh=_weigh)
 
     async def add_input(self, asked: InputRow) -> InputRow:
-        """Write a question down; the same upstream id on the same task gives the first one's row."""
-        values = [getattr(asked, name) for name in rows.INPUT.split(", ")]
-        sql = f"INSERT INTO input ({rows.INPUT}) VALUES ({rows.places(rows.INPUT)})"  # noqa: S608
-        try:
-            await self._writer.write((sql, values))
-        except sqlite3.IntegrityError:
-            by_key = "task_pk = ? AND (key = ? OR (session_id = ? AND upstream_id = ?))"
-            [found] = await self._read(
-                f"SELECT {rows.INPUT} FROM input WHERE {by_key} ORDER BY n DESC LIMIT 1",  # noqa: S608
-                asked.task_pk, asked.key, asked.session_id, asked.upstream_id,
-            )  # fmt: skip
-            return rows.question(found)
-        return asked
+        """Write a question down; the same upstream id or key on the same task gives the first one's row."""
+        if await self._change(asked.task_pk, (_ADD, rows.stored(asked, rows.INPUT))):
+            return asked
+        under = (asked.session_id, asked.upstream_id)
+        [found] = await self._db.read(_SAME, asked.task_pk, asked.key, *under, *under)
+        return rows.question(found)
 
     async def inputs(self, task_pk: int, states: Sequence[InputState] = ("outstanding",)) -> list[InputRow]:
         """Give a task's questions in the order they were asked."""
-        found = await self._read(
-            f"SELECT {rows.INPUT} FROM input WHERE task_pk = ? "  # noqa: S608
-            f"AND state IN ({', '.join('?' * len(states))}) ORDER BY n",
-            task_pk, *states,
-        )  # fmt: skip
-        return [rows.question(row) for row in found]
+        asked = await self._asked.get_or_read(task_pk, lambda: self._read_asked(task_pk))
+        return [one for one in asked or () if one.state in states]
 
     async def input_by_upstream_id(self, session_id: str, upstream_id: bytes) -> InputRow | None:
         """Give the newest question that came under an id on a session."""
-        found = await self._read(
-            f"SELECT {rows.INPUT} FROM input WHERE session_id = ? AND upstream_id = ? "  # noqa: S608
-            "ORDER BY n DESC LIMIT 1",
-            session_id, upstream_id,
-        )  # fmt: skip
-        return rows.question(found[0]) if found else None
+        where = "WHERE session_id = ? AND upstream_id = ? ORDER BY n DESC LIMIT 1"
+        found = await self._select(where, session_id, upstream_id)
+        return found[0] if found else None
 
     async def answer_input(self, task_pk: int, key: str, response: bytes, *, by: str) -> bool:
         """Write an answer down; True only for the first one."""
-        [won] = await self._writer.write(
-            (
-                "UPDATE input SET state = 'answered', response = ?, by = ? "
-                "WHERE task_pk = ? AND key = ? AND state = 'outstanding' RETURNING n",
-                (response, by, task_pk, key),
-            )
-        )
-        return bool(won)
+        return await self._change(task_pk, (_ANSWER, (response, by, task_pk, key)))
 
     async def deliver_input(self, task_pk: int, key: str) -> None:
         """Note that the upstream has the answer."""
-        await self._writer.write(
-            (
-                "UPDATE input SET state = 'delivered' WHERE task_pk = ? AND key = ? AND state = 'answered'",
-                (task_pk, key),
-            )
-        )
+        await self._change(task_pk, (_DELIVER, (task_pk, key)))
 
     async def close_inputs(self, task_pk: int) -> None:
         """Close what is not delivered (INPUT-END)."""
-        await self._writer.write(
-            (
-                "UPDATE input SET state = 'closed' WHERE task_pk = ? AND state IN ('outstanding', 'answered')",
-                (task_pk,),
-            )
-        )
+        await self._change(task_pk, (_CLOSE, (task_pk,)))
 
     async def undelivered(self) -> list[InputRow]:
         """Give the answers that were acknowledged and have not reached the upstream."""
-        found = await self._read(f"SELECT {rows.INPUT} FROM input WHERE state = 'answered' ORDER BY n")  # noqa: S608
-        return [rows.question(row) for row in found]
+        return list(await self._select("WHERE state = 'answered' ORDER BY n"))
+
+    def forget_inputs(self, task_pk: int) -> None:
+        """Take note that a task's questions were changed or taken."""
+        self._asked.drop(task_pk)
+
+    async def _change(self, task_pk: int, statement: Statement) -> bool:
+        """Write; True if a row was given back."""
+
+        def keep(results: Results) -> bool:
+            self.forget_inputs(task_pk)
+            return bool(results[0])
+
+        return await self._db.write(statement, then=keep)
+
+    async def _read_asked(self, task_pk: int) -> tuple[InputRow, ...]:
+        return await self._select("WHERE task_pk = ? ORDER BY n", task_pk)
+
+    async def _select(self, where: str, *values: object) -> tuple[InputRow, ...]:
+        return tuple(rows.question(row) for row in await self._db.read(_SELECT + where, *values))
+
+
+def _weigh(asked: tuple[InputRow, ...]) -> int:
+    return sum(len(one.params) + len(one.response or b"") for one in asked)

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from shim.clock import Clock
-from shim.ledger.protocol import LedgerLocked
+from shim.ledger.protocol import LedgerError, LedgerLocked
 
 _TRY_EVERY_MS = 100
 
@@ -19,8 +19,12 @@ class FileLock:
         self._fd: int | None = None
 
     async def take(self, wait_ms: int) -> None:
-        """Take the lock, waiting at most that long. Raises LedgerLocked."""
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        """Take the lock, waiting at most that long. Raises LedgerLocked, LedgerError."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as exc:
+            raise LedgerError(f"{self._path}: {exc.strerror}") from exc
         give_up = self._clock.ticks_ms() + wait_ms
         while True:
             try:

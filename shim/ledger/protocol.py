@@ -17,20 +17,27 @@ from shim.ledger.records import (
     TaskRow,
 )
 
+NOBODY = "none"
+"""The caller that equals nobody, not itself (OWN-NONE): it has no list, no sessions, no keyed calls."""
+
 
 class IdCollision(ValueError):  # noqa: N818 - an answer, not a fault
     """The task id is taken."""
 
 
-class LedgerLocked(RuntimeError):  # noqa: N818 - says what it is
+class LedgerError(RuntimeError):
+    """The ledger cannot be read or written; never to be taken for "not found" (OWN-CHECK)."""
+
+
+class LedgerLocked(LedgerError):  # noqa: N818 - says what it is
     """Another process has the ledger (DUR-7)."""
 
 
 class Ledger(Protocol):
-    """Every write is on disk when it returns, but for the touches."""
+    """Every write is on disk when it returns, but for the touches. All of it may raise LedgerError."""
 
     async def open(self) -> None:
-        """Lock, migrate and open. Raises LedgerLocked."""
+        """Lock, migrate and open. Raises LedgerLocked, LedgerError."""
 
     async def close(self) -> None:
         """Write what is pending and close."""
@@ -52,7 +59,10 @@ class Ledger(Protocol):
         ttl_ms: int | None, poll_interval_ms: int | None, now_ms: int,
         result: bytes | None = None, error: bytes | None = None,
     ) -> Observed:  # fmt: skip
-        """Take an observation in one conditional statement: a final state never changes (HUB-1, HUB-2)."""
+        """Take an observation in one conditional statement: a final state never changes (HUB-1, HUB-2).
+
+        Raises KeyError for a task that is gone.
+        """
 
     async def expire(self, pk: int, now_ms: int) -> None:
         """Turn a task into a tombstone (DUR-4)."""
@@ -72,12 +82,12 @@ class Ledger(Protocol):
     async def list_tasks(
         self, caller: str, *, after: int | None, limit: int, client_session: str | None = None
     ) -> list[TaskRow]:
-        """Give a caller's tasks, newest first, from below the key `after` (LL-LIST)."""
+        """Give a caller's tasks without payloads, newest first, from below the key `after` (LL-LIST)."""
 
     async def open_tasks(
         self, *, upstream: str | None = None, session_id: str | None = None, limit: int
     ) -> list[TaskRow]:
-        """Give tasks that have not ended, for the shim's own work."""
+        """Give tasks that have not ended, oldest first, for the shim's own work."""
 
     async def open_count_by_caller(self, caller: str) -> int:
         """Count a caller's open tasks."""
@@ -125,7 +135,10 @@ class Ledger(Protocol):
         """Give the answers that were acknowledged and have not reached the upstream."""
 
     async def idem_begin(self, row: IdemRow) -> IdemRow | None:
-        """Claim a key: None if this call has it now, else the row of the one that does (DUR-3)."""
+        """Claim a key: None if this call has it now, else the row of the one that does (DUR-3).
+
+        Raises ValueError for nobody (OWN-NONE).
+        """
 
     async def idem_get(self, caller: str, key: str) -> IdemRow | None:
         """Give a key's row."""

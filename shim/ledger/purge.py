@@ -1,62 +1,70 @@
-"""What time takes from the ledger: payload first, then the row (DUR-4)."""
+"""What time takes from the ledger: payload first, then the tombstone's row (DUR-4)."""
 
 from dataclasses import dataclass
 
 from shim.ledger.records import Purged
-from shim.ledger.writer import Writer
+from shim.ledger.writer import Results, Statement
 
 # an ended task's time is over when its largest ttl, or the retention of an unlimited one, has passed
 _PAYLOADS = """
-UPDATE task SET purged = 1, result = NULL, error = NULL WHERE pk IN (
+UPDATE task SET purged_ms = :now, result = NULL, error = NULL WHERE pk IN (
     SELECT pk FROM (
-        SELECT pk FROM task WHERE purged = 0 AND due_ms <= :now
+        SELECT pk FROM task WHERE purged_ms IS NULL AND due_ms IS NOT NULL AND due_ms <= :now
         UNION ALL
-        SELECT pk FROM task WHERE purged = 0 AND max_ttl_ms IS NULL AND ended_ms <= :now - :retention)
+        SELECT pk FROM task WHERE purged_ms IS NULL AND max_ttl_ms IS NULL AND ended_ms IS NOT NULL
+            AND ended_ms <= :now - :retention)
     LIMIT :limit)
 RETURNING pk, task_id
 """
 _TOO_OLD = """
-UPDATE task SET status = 'failed', ended_ms = :now, purged = 1, result = NULL, error = NULL WHERE pk IN (
+UPDATE task SET status = 'failed', ended_ms = :now, purged_ms = :now WHERE pk IN (
     SELECT pk FROM task WHERE ended_ms IS NULL AND first_seen_ms <= :now - :max_age LIMIT :limit)
-RETURNING pk, task_id
+RETURNING pk, task_id, caller
 """
 _ROWS = """
 DELETE FROM task WHERE pk IN (
-    SELECT pk FROM task
-    WHERE purged = 1 AND ended_ms <= :now - :tombstone
-        AND ended_ms + coalesce(max_ttl_ms, :retention) + :tombstone <= :now
-    LIMIT :limit)
+    SELECT pk FROM task WHERE purged_ms IS NOT NULL AND purged_ms <= :now - :tombstone LIMIT :limit)
 RETURNING pk
 """
-_INPUTS = "DELETE FROM input WHERE task_pk IN (SELECT pk FROM task WHERE purged = 1)"
-_KEYED = "DELETE FROM keyed WHERE created_ms <= :now - :idempotency"
+_KEYED = """
+DELETE FROM keyed WHERE (caller, key) IN (
+    SELECT caller, key FROM keyed WHERE created_ms <= :now - :idempotency LIMIT :limit)
+"""
 _SESSIONS = """
-DELETE FROM session WHERE used_ms <= :now - :session
-AND session_id NOT IN (SELECT session_id FROM task WHERE ended_ms IS NULL AND session_id IS NOT NULL)
+DELETE FROM session WHERE session_id IN (
+    SELECT session_id FROM session WHERE used_ms <= :now - :session
+        AND NOT EXISTS (SELECT 1 FROM task WHERE task.session_id = session.session_id AND ended_ms IS NULL)
+    LIMIT :limit)
+RETURNING session_id
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """What a purge did, and the keys of the rows it changed."""
+    """What a purge did, for those who remember rows."""
 
     purged: Purged
-    changed: tuple[int, ...]
+    pks: tuple[int, ...]
+    ended_callers: dict[int, str]
+    """Key of a task that was open until now -> its caller."""
+    session_ids: tuple[str, ...]
 
 
-async def purge(
-    writer: Writer, now_ms: int, *, retention_ms: int, tombstone_ms: int, max_age_ms: int,
+def statements(
+    now_ms: int, *, retention_ms: int, tombstone_ms: int, max_age_ms: int,
     idempotency_ms: int, session_ms: int, limit: int,
-) -> Gone:  # fmt: skip
-    """Purge once, in one operation."""
+) -> list[Statement]:  # fmt: skip
+    """Give the operation that purges once, at most `limit` rows of each kind."""
     values = {
         "now": now_ms, "retention": retention_ms, "tombstone": tombstone_ms, "max_age": max_age_ms,
         "idempotency": idempotency_ms, "session": session_ms, "limit": limit,
     }  # fmt: skip
-    payloads, old, _, deleted, *_ = await writer.write(
-        (_PAYLOADS, values), (_TOO_OLD, values), (_INPUTS, {}),
-        (_ROWS, values), (_KEYED, values), (_SESSIONS, values),
-    )  # fmt: skip
-    changed = [*payloads, *old]
-    keys = (*(row[0] for row in changed), *(row[0] for row in deleted))
-    return Gone(Purged(tuple(row[1] for row in changed), len(deleted)), keys)
+    return [(sql, values) for sql in (_ROWS, _PAYLOADS, _TOO_OLD, _KEYED, _SESSIONS)]
+
+
+def gone(results: Results) -> Gone:
+    """Read what the operation did."""
+    deleted, payloads, old, _, sessions = results
+    purged = Purged(tuple(row[1] for row in (*payloads, *old)), len(deleted))
+    pks = tuple(row[0] for row in (*deleted, *payloads, *old))
+    return Gone(purged, pks, {row[0]: row[2] for row in old}, tuple(row[0] for row in sessions))

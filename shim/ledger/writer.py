@@ -1,28 +1,52 @@
 """One writer with group commit: writes that arrive while a commit runs share the next one.
 
 Theory of operation. Everyone puts an operation (statements that belong together) into a list and waits.
-The writer takes the whole list, runs it in one transaction and commits once; then it tells each. The
-statements of a batch are handed to SQLite's thread in order without waiting for each, so that a batch
-costs about one change of thread. An operation that fails is undone alone.
+The writer takes the whole list, runs it in one transaction and commits once; then it tells each, in order.
+The statements of a batch are handed to SQLite's thread without waiting for each, so that a batch costs a
+few changes of thread however many it carries. An operation that fails is undone alone. What an operation
+changes in memory (`then`) happens here and not in the one who waits: that one may be gone by now, and the
+memory must still say what the disk says.
 """
 
 import asyncio
 import contextlib
+import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import aiosqlite
+
+from shim.ledger.protocol import LedgerError
 
 Row = tuple[Any, ...]
 Values = Sequence[Any] | Mapping[str, Any]
 Statement = tuple[str, Values]
+Results = list[list[Row]]
+"""The rows of each statement of an operation."""
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class _Operation:
     statements: Sequence[Statement]
-    done: asyncio.Future[list[list[Row]]]
+    then: Callable[[Results], Any]
+    done: asyncio.Future[Any]
+
+    def settle(self, outcome: Results | Exception) -> None:
+        value: Any = outcome
+        if not isinstance(outcome, Exception):
+            try:
+                value = self.then(outcome)
+            except Exception as exc:  # noqa: BLE001 - told to the one who wrote
+                value = exc
+        if self.done.done():  # the one who waited was cancelled
+            return
+        if isinstance(value, Exception):
+            self.done.set_exception(value)
+        else:
+            self.done.set_result(value)
 
 
 class Writer:
@@ -36,15 +60,17 @@ class Writer:
         self._closing = False
         self._task = asyncio.create_task(self._run(), name="ledger-writer")
 
-    async def write(self, *statements: Statement) -> list[list[Row]]:
-        """Run statements as one operation; give each one's rows once they are committed.
+    async def write(self, *statements: Statement, then: Callable[[Results], T]) -> T:
+        """Run statements as one operation; give what `then` makes of their rows once they are committed.
 
-        Raises what SQLite says of this operation, sqlite3.IntegrityError among it.
+        Raises what SQLite says of this operation, or LedgerError once the writer is closed.
         """
-        operation = _Operation(statements, asyncio.get_running_loop().create_future())
+        if self._closing:
+            raise LedgerError("the ledger is closed")
+        operation = _Operation(statements, then, asyncio.get_running_loop().create_future())
         self._waiting.append(operation)
         self._wake.set()
-        return await operation.done
+        return await operation.done  # type: ignore[no-any-return]
 
     async def close(self) -> None:
         """Commit what waits and stop."""
@@ -53,71 +79,76 @@ class Writer:
         await self._task
 
     async def _run(self) -> None:
-        while not (self._closing and not self._waiting):
+        while True:
             await self._wake.wait()
             self._wake.clear()
             while self._waiting:
                 batch, self._waiting = self._waiting, []
                 await self._commit(batch)
+            if self._closing:
+                return
 
-    async def _commit(self, batch: list[_Operation]) -> None:
+    async def _commit(self, batch: Sequence[_Operation]) -> None:
+        outcomes: Sequence[Results | Exception]
         try:
-            results = await self._transaction(batch)
-        except Exception as exc:  # noqa: BLE001 - the disk is full, say: everyone who waits is told
-            for operation in batch:
-                _settle(operation, exc)
-            return
-        for operation, result in zip(batch, results, strict=True):
-            _settle(operation, result)
+            outcomes = await self._transaction(batch)
+        except sqlite3.Error as exc:  # the disk is full, say: everyone who waits is told
+            outcomes = [exc] * len(batch)
+            with contextlib.suppress(sqlite3.Error):
+                await self._db.rollback()
+        for operation, outcome in zip(batch, outcomes, strict=True):
+            operation.settle(outcome)
         if self._on_batch is not None:
             self._on_batch(len(batch))
 
-    async def _transaction(self, batch: list[_Operation]) -> list[list[list[Row]] | BaseException]:
-        begun = asyncio.ensure_future(self._db.execute("BEGIN IMMEDIATE"))
+    async def _transaction(self, batch: Sequence[_Operation]) -> Sequence[Results | Exception]:
+        await self._begin()
         running = [
-            [asyncio.ensure_future(self._one(sql, values)) for sql, values in operation.statements]
+            asyncio.gather(*(self._one(*one) for one in operation.statements), return_exceptions=True)
             for operation in batch
         ]
-        outcomes = [await asyncio.gather(*tasks, return_exceptions=True) for tasks in running]
-        await begun
-        if any(_half_done(outcome) for outcome in outcomes):
-            # an operation of several statements broke halfway: everything again, one by one
-            await self._db.execute("ROLLBACK")
-            return [await self._alone(operation) for operation in batch]
-        await self._db.execute("COMMIT")
-        return [_outcome(outcome) for outcome in outcomes]
+        ended = [await one for one in running]
+        outcomes = [_outcome(one) for one in ended]
+        if any(
+            isinstance(outcome, Exception) and len(one) > 1
+            for outcome, one in zip(outcomes, ended, strict=True)
+        ):
+            # an operation of several statements broke halfway: everything again, each undone alone
+            await self._db.rollback()
+            await self._begin()
+            outcomes = [await self._undoable(operation) for operation in batch]
+        await self._end()
+        return outcomes
 
-    async def _alone(self, operation: _Operation) -> list[list[Row]] | BaseException:
-        await self._db.execute("BEGIN IMMEDIATE")
+    async def _undoable(self, operation: _Operation) -> Results | Exception:
+        await self._db.execute("SAVEPOINT operation")
         try:
-            rows = [await self._one(sql, values) for sql, values in operation.statements]
-        except Exception as exc:  # noqa: BLE001 - told to the one who wrote
-            await self._db.execute("ROLLBACK")
+            results = [await self._one(*one) for one in operation.statements]
+        except sqlite3.Error as exc:
+            await self._db.execute("ROLLBACK TO operation")
             return exc
+        await self._db.execute("RELEASE operation")
+        return results
+
+    async def _begin(self) -> None:
+        await self._db.execute("BEGIN IMMEDIATE")
+
+    async def _end(self) -> None:
+        if not self._db.in_transaction:
+            # SQLite itself gives a transaction up when the disk fails under it
+            raise sqlite3.OperationalError("the transaction was rolled back")
         await self._db.execute("COMMIT")
-        return rows
 
     async def _one(self, sql: str, values: Values) -> list[Row]:
         return [tuple(row) for row in await self._db.execute_fetchall(sql, values)]
 
 
-def _half_done(outcome: list[list[Row] | BaseException]) -> bool:
-    failed = [isinstance(one, BaseException) for one in outcome]
-    return any(failed) and len(failed) > 1
-
-
-def _outcome(outcome: list[list[Row] | BaseException]) -> list[list[Row]] | BaseException:
-    rows: list[list[Row]] = []
-    for one in outcome:
-        if isinstance(one, BaseException):
+def _outcome(ended: Sequence[list[Row] | BaseException]) -> Results | Exception:
+    results: Results = []
+    for one in ended:
+        if isinstance(one, Exception):
             return one
-        rows.append(one)
-    return rows
-
-
-def _settle(operation: _Operation, result: list[list[Row]] | BaseException) -> None:
-    with contextlib.suppress(asyncio.InvalidStateError):  # the one who waited was cancelled
-        if isinstance(result, BaseException):
-            operation.done.set_exception(result)
-        else:
-            operation.done.set_result(result)
+        if isinstance(one, BaseException):
+            raise one
+        results.append(one)
+    return results

@@ -22,25 +22,28 @@ CREATE TABLE task (
     meta BLOB,
     first_seen_ms INTEGER NOT NULL,
     max_ttl_ms INTEGER,
-    result BLOB,
-    error BLOB,
     ended_ms INTEGER,
     touched_ms INTEGER NOT NULL,
     result_request_id BLOB,
     cancel_requested INTEGER NOT NULL DEFAULT 0,
-    purged INTEGER NOT NULL DEFAULT 0,
+    -- when the payload was taken; what is left is a tombstone
+    purged_ms INTEGER,
+    result BLOB,
+    error BLOB,
     -- when an ended task's ttl is over; NULL for open and for unlimited ones
     due_ms INTEGER GENERATED ALWAYS AS (
         CASE WHEN ended_ms IS NULL THEN NULL ELSE max(ended_ms, first_seen_ms + max_ttl_ms) END) VIRTUAL
 ) STRICT;
-CREATE INDEX task_by_caller ON task (caller, pk);
-CREATE INDEX task_by_client_session ON task (client_session, pk) WHERE client_session IS NOT NULL;
+CREATE INDEX task_by_caller ON task (caller, pk) WHERE purged_ms IS NULL;
+CREATE INDEX task_by_client_session ON task (caller, client_session, pk)
+    WHERE purged_ms IS NULL AND client_session IS NOT NULL;
 CREATE INDEX task_open ON task (session_id, pk) WHERE ended_ms IS NULL;
-CREATE INDEX task_open_by_caller ON task (caller) WHERE ended_ms IS NULL;
-CREATE INDEX task_due ON task (due_ms) WHERE purged = 0;
-CREATE INDEX task_unlimited ON task (ended_ms) WHERE purged = 0 AND max_ttl_ms IS NULL;
-CREATE INDEX task_tombstone ON task (ended_ms) WHERE purged = 1;
 CREATE INDEX task_age ON task (first_seen_ms) WHERE ended_ms IS NULL;
+CREATE INDEX task_due ON task (due_ms) WHERE purged_ms IS NULL AND due_ms IS NOT NULL;
+CREATE INDEX task_unlimited ON task (ended_ms)
+    WHERE purged_ms IS NULL AND max_ttl_ms IS NULL AND ended_ms IS NOT NULL;
+CREATE INDEX task_tombstone ON task (purged_ms) WHERE purged_ms IS NOT NULL;
+CREATE INDEX task_count ON task (upstream, status) WHERE purged_ms IS NULL;
 
 CREATE TABLE session (
     session_id TEXT PRIMARY KEY,
@@ -59,6 +62,7 @@ CREATE TABLE session (
     closed INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX session_by_caller ON session (caller, upstream, side) WHERE closed = 0;
+CREATE INDEX session_by_use ON session (used_ms);
 
 CREATE TABLE input (
     n INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -76,8 +80,14 @@ CREATE TABLE input (
     UNIQUE (task_pk, key)
 ) STRICT;
 CREATE UNIQUE INDEX input_by_upstream_id ON input (task_pk, session_id, upstream_id) WHERE upstream_id IS NOT NULL;
-CREATE INDEX input_on_session ON input (session_id, upstream_id);
+CREATE INDEX input_on_session ON input (session_id, upstream_id) WHERE upstream_id IS NOT NULL;
 CREATE INDEX input_undelivered ON input (n) WHERE state = 'answered';
+
+-- a task's questions and answers are payload too
+CREATE TRIGGER task_purged AFTER UPDATE OF purged_ms ON task WHEN new.purged_ms IS NOT NULL
+BEGIN
+    DELETE FROM input WHERE task_pk = new.pk;
+END;
 
 CREATE TABLE keyed (
     caller TEXT NOT NULL,

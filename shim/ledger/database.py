@@ -1,0 +1,98 @@
+"""The file under the ledger: opened, brought to the newest schema, read and written."""
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Any, TypeVar
+
+import aiosqlite
+
+from shim.ledger.protocol import LedgerError
+from shim.ledger.writer import Results, Row, Statement, Writer
+
+T = TypeVar("T")
+
+_BUSY_MS = 5_000
+_WAL_KEPT_BYTES = 64 * 1024 * 1024
+
+
+class Database:
+    """One connection that writes and one that reads beside it; SQLite's errors come out as LedgerError."""
+
+    def __init__(self, path: Path, *, synchronous: str, on_batch: Callable[[int], None] | None) -> None:
+        self.path = path
+        self._synchronous = synchronous
+        self._on_batch = on_batch
+        self._stack = contextlib.AsyncExitStack()
+
+    async def open(self) -> None:
+        """Open the file, made with mode 0600 if there is none, and migrate it. Raises LedgerError."""
+        try:
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+            writing = await self._connect()
+            await _migrate(writing)
+            self._reads = await self._connect()
+        except (OSError, sqlite3.Error, LedgerError) as exc:
+            await self._stack.aclose()
+            raise LedgerError(f"{self.path}: {exc}") from exc
+        self._writer = Writer(writing, self._on_batch)
+        self._stack.push_async_callback(self._writer.close)
+
+    async def close(self) -> None:
+        """Commit what waits and close."""
+        await self._stack.aclose()
+
+    async def write(self, *statements: Statement, then: Callable[[Results], T]) -> T:
+        """Run statements as one operation; give what `then` makes of their rows once they are committed."""
+        try:
+            return await self._writer.write(*statements, then=then)
+        except sqlite3.Error as exc:
+            raise LedgerError(f"{self.path}: {exc}") from exc
+
+    async def run(self, *statements: Statement) -> None:
+        """Run statements as one operation."""
+        await self.write(*statements, then=lambda _: None)
+
+    async def read(self, sql: str, *values: Any) -> list[Row]:
+        """Give the rows of a query."""
+        try:
+            return [tuple(row) for row in await self._reads.execute_fetchall(sql, values)]
+        except (sqlite3.Error, ValueError) as exc:  # ValueError: the connection is closed
+            raise LedgerError(f"{self.path}: {exc}") from exc
+
+    async def _connect(self) -> aiosqlite.Connection:
+        db = await aiosqlite.connect(self.path, isolation_level=None, cached_statements=256)
+        self._stack.push_async_callback(db.close)
+        for pragma in (
+            "journal_mode = WAL",
+            f"synchronous = {self._synchronous}",
+            f"busy_timeout = {_BUSY_MS}",
+            f"journal_size_limit = {_WAL_KEPT_BYTES}",
+        ):
+            await db.execute(f"PRAGMA {pragma}")
+        return db
+
+
+class Part:
+    """A part of the ledger; the parts share the database."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+
+async def _migrate(db: aiosqlite.Connection) -> None:
+    """Bring the file to the newest schema, one numbered script after the other."""
+    [[version]] = await db.execute_fetchall("PRAGMA user_version")
+    folder = resources.files("shim.ledger").joinpath("migrations")
+    scripts = {
+        int(one.name.removesuffix(".sql")): one for one in folder.iterdir() if one.name.endswith(".sql")
+    }
+    if version > max(scripts):
+        raise LedgerError(f"schema {version} is of a newer taskshim; this one knows {max(scripts)}")
+    for number in sorted(scripts):
+        if number > version:
+            sql = scripts[number].read_text("utf-8")
+            await db.executescript(f"BEGIN;\n{sql}\nPRAGMA user_version = {number};\nCOMMIT;")

@@ -1,0 +1,86 @@
+"""The ledger's sessions with upstreams."""
+
+import msgspec
+
+from shim.ledger import rows
+from shim.ledger.cache import Recent
+from shim.ledger.database import Database, Part
+from shim.ledger.protocol import NOBODY
+from shim.ledger.records import SessionRow
+from shim.ledger.writer import Statement
+
+_COLUMNS = ", ".join(rows.SESSION)
+_KEPT = frozenset(("session_id", "caller", "caller_kind", "created_ms"))
+_RENEWED = ", ".join(f"{name} = excluded.{name}" for name in rows.SESSION if name not in _KEPT)
+_ADD = (
+    rows.insert("session", rows.SESSION)
+    + f" ON CONFLICT (session_id) DO UPDATE SET {_RENEWED} WHERE caller = excluded.caller"
+)
+_TOUCH = (
+    "UPDATE session SET used_ms = used.value FROM json_each(?) AS used WHERE session.session_id = used.key"
+)
+
+
+class Sessions(Part):
+    """The part of the SQLite ledger that keeps sessions."""
+
+    def __init__(self, db: Database, *, cache_rows: int) -> None:
+        Part.__init__(self, db)
+        self._sessions = Recent[str, SessionRow](cache_rows)
+        self._used: dict[str, int] = {}
+
+    async def add_session(self, row: SessionRow) -> None:
+        """Write a session down; one with the same id is replaced only for the same caller."""
+        await self._write(row.session_id, (_ADD, rows.stored(row, rows.SESSION)))
+
+    async def session(self, session_id: str) -> SessionRow | None:
+        """Give a session for the shim's own work."""
+        return await self._sessions.get_or_read(session_id, lambda: self._read_session(session_id))
+
+    async def session_of(self, caller: str, session_id: str) -> SessionRow | None:
+        """Give a caller's session."""
+        row = await self.session(session_id)
+        return row if row is not None and row.caller == caller else None
+
+    async def sessions(self, caller: str, upstream: str, side: str) -> list[SessionRow]:
+        """Give a caller's open sessions; nobody has none to share."""
+        if caller == NOBODY:
+            return []
+        found = await self._db.read(
+            f"SELECT {_COLUMNS} FROM session WHERE caller = ? AND upstream = ? AND side = ? "  # noqa: S608
+            "AND closed = 0",
+            caller, upstream, side,
+        )  # fmt: skip
+        return [rows.session(row) for row in found]
+
+    def touch_session(self, session_id: str, now_ms: int) -> None:
+        """Note that a session is used."""
+        self._used[session_id] = now_ms
+
+    async def set_session_dialect(self, session_id: str, dialect: str) -> None:
+        """Note the dialect a session's client speaks."""
+        sql = "UPDATE session SET dialect = ? WHERE session_id = ?"
+        await self._write(session_id, (sql, (dialect, session_id)))
+
+    async def close_session(self, session_id: str) -> None:
+        """Note that a session has ended."""
+        await self._write(session_id, ("UPDATE session SET closed = 1 WHERE session_id = ?", (session_id,)))
+
+    async def write_uses(self) -> None:
+        """Write down when sessions were used."""
+        used, self._used = self._used, {}
+        if used:
+            text = msgspec.json.encode(used).decode()
+            await self._db.write((_TOUCH, (text,)), then=lambda _: self.forget_sessions(*used))
+
+    def forget_sessions(self, *session_ids: str) -> None:
+        """Take note that rows were changed or taken."""
+        for session_id in session_ids:
+            self._sessions.drop(session_id)
+
+    async def _write(self, session_id: str, statement: Statement) -> None:
+        await self._db.write(statement, then=lambda _: self.forget_sessions(session_id))
+
+    async def _read_session(self, session_id: str) -> SessionRow | None:
+        found = await self._db.read(f"SELECT {_COLUMNS} FROM session WHERE session_id = ?", session_id)  # noqa: S608
+        return rows.session(found[0]) if found else None

@@ -1,0 +1,229 @@
+"""The ledger's tasks: written once, read through the caller who owns them, ended once."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import asdict, replace
+
+from shim.hub.status import TERMINAL, Status
+from shim.ledger import rows
+from shim.ledger.cache import Recent
+from shim.ledger.database import Database, Part
+from shim.ledger.protocol import NOBODY, IdCollision
+from shim.ledger.records import Lookup, NewTask, Observed, TaskRow
+from shim.ledger.writer import Results, Statement
+
+_CREATE = rows.insert("task", rows.NEW_TASK) + " ON CONFLICT DO NOTHING RETURNING pk"
+
+# the one place where a task's state changes: a row that has ended is not matched any more
+_OBSERVE = f"""
+UPDATE task SET
+    status = :status, status_message = :message, last_updated_at = coalesce(:updated, last_updated_at),
+    ttl_ms = :ttl, poll_interval_ms = :poll, result = :result, error = :error, ended_ms = :ended,
+    max_ttl_ms = CASE WHEN max_ttl_ms IS NULL OR :ttl IS NULL THEN NULL ELSE max(max_ttl_ms, :ttl) END
+WHERE pk = :pk AND ended_ms IS NULL
+RETURNING {rows.TASK}
+"""  # noqa: S608 - column names of our own
+_END = "UPDATE task SET status = 'failed', ended_ms = ? WHERE pk = ? AND ended_ms IS NULL RETURNING caller"
+
+# each names its index where the planner has two to choose from, so that a page costs a page
+_LIST = f"SELECT {rows.LISTED} FROM task WHERE purged_ms IS NULL AND caller = ? AND pk < ? "  # noqa: S608
+_LIST_SESSION = (
+    f"SELECT {rows.LISTED} FROM task INDEXED BY task_by_client_session "  # noqa: S608
+    "WHERE purged_ms IS NULL AND caller = ? AND pk < ? AND client_session = ? "
+)
+_NEWEST_FIRST = "ORDER BY pk DESC LIMIT ?"
+_ABOVE_ALL = 2**63 - 1
+
+_TOUCH = (
+    "UPDATE task SET touched_ms = touched.value FROM json_each(?) AS touched "
+    "WHERE task.pk = CAST(touched.key AS INTEGER) AND ended_ms IS NULL"
+)
+
+
+class Tasks(Part):
+    """The part of the SQLite ledger that keeps tasks."""
+
+    def __init__(self, db: Database, *, cache_rows: int, cache_bytes: int) -> None:
+        Part.__init__(self, db)
+        self._rows = Recent[int, TaskRow](cache_rows, most_weight=cache_bytes, weigh=_weigh)
+        self._keys = Recent[str, int](cache_rows)
+        self._touched: dict[int, int] = {}
+        self._open_by_caller: Counter[str] = Counter()
+
+    async def load_counts(self) -> None:
+        """Count once; from then on the writes count."""
+        found = await self._db.read(
+            "SELECT caller, count(*) FROM task WHERE ended_ms IS NULL GROUP BY caller"
+        )
+        self._open_by_caller = Counter(dict(found))
+
+    async def create_task(self, new: NewTask) -> TaskRow:
+        """Write a task down. Raises IdCollision."""
+        row = TaskRow(**asdict(new), pk=0, max_ttl_ms=new.ttl_ms, touched_ms=new.first_seen_ms)
+
+        def keep(results: Results) -> TaskRow | None:
+            [made] = results
+            if not made:
+                return None
+            self._open_by_caller[new.caller] += 1
+            return self._keep(replace(row, pk=made[0][0]))
+
+        kept = await self._db.write((_CREATE, rows.stored(row, rows.NEW_TASK)), then=keep)
+        if kept is None:
+            raise IdCollision(new.task_id)
+        return kept
+
+    async def lookup(self, caller: str, task_id: str) -> Lookup:
+        """Give a caller's task: the one accessor for requests (OWN-CHECK)."""
+        pk = await self._keys.get_or_read(task_id, lambda: self._read_key(task_id))
+        row = None if pk is None else await self._row(pk)
+        if row is None:
+            return Lookup(None, "unknown_task")
+        owns = row.caller == caller and (row.caller_kind == NOBODY) == (caller == NOBODY)
+        return Lookup(row) if owns else Lookup(None, "not_owner")
+
+    async def own_task(self, pk: int) -> TaskRow:
+        """Give a task for the shim's own work on it. Raises KeyError."""
+        row = await self._row(pk)
+        if row is None:
+            raise KeyError(pk)
+        return row
+
+    async def observe(
+        self, pk: int, *, status: Status, status_message: str | None, last_updated_at: str | None,
+        ttl_ms: int | None, poll_interval_ms: int | None, now_ms: int,
+        result: bytes | None = None, error: bytes | None = None,
+    ) -> Observed:  # fmt: skip
+        """Take an observation in one conditional statement. Raises KeyError for a task that is gone."""
+        values = {
+            "pk": pk, "status": status.value, "message": status_message, "updated": last_updated_at,
+            "ttl": ttl_ms, "poll": poll_interval_ms, "result": result, "error": error,
+            "ended": now_ms if status in TERMINAL else None,
+        }  # fmt: skip
+
+        def keep(results: Results) -> TaskRow | None:
+            [changed] = results
+            if not changed:
+                return None
+            row = self._keep(rows.task(changed[0]))
+            if row.ended_ms is not None:
+                self._ended(row.caller)
+            return row
+
+        row = await self._db.write((_OBSERVE, values), then=keep)
+        if row is not None:
+            return Observed(row, illegal=False)
+        row = await self.own_task(pk)
+        return Observed(row, illegal=row.status is not status)
+
+    async def expire(self, pk: int, now_ms: int) -> None:
+        """Turn a task into a tombstone (DUR-4)."""
+        entomb = _change("purged_ms = coalesce(purged_ms, ?), result = NULL, error = NULL", (now_ms,), pk)
+
+        def keep(results: Results) -> None:
+            ended, changed = results
+            for row in ended:
+                self._ended(row[0])
+            for row in changed:
+                self._keep(rows.task(row))
+
+        await self._db.write((_END, (now_ms, pk)), entomb, then=keep)
+
+    async def mark_cancel(self, pk: int) -> None:
+        """Note that its owner asked to cancel it."""
+        await self._set("cancel_requested = 1", (), pk)
+
+    async def set_session(self, pk: int, session_id: str) -> None:
+        """Note that the task is served by another upstream session now."""
+        await self._set("session_id = ?", (session_id,), pk)
+
+    async def set_result_request(self, pk: int, request_id: bytes | None) -> None:
+        """Note which tasks/result is open upstream."""
+        await self._set("result_request_id = ?", (request_id,), pk)
+
+    def touch(self, pk: int, now_ms: int) -> None:
+        """Note that a client asked for the task."""
+        self._touched[pk] = now_ms
+
+    async def list_tasks(
+        self, caller: str, *, after: int | None, limit: int, client_session: str | None = None
+    ) -> list[TaskRow]:
+        """Give a caller's tasks without their payloads, newest first, from below the key `after`."""
+        if caller == NOBODY:
+            return []
+        sql, values = _LIST, [caller, _ABOVE_ALL if after is None else after]
+        if client_session is not None:
+            sql, values = _LIST_SESSION, [*values, client_session]
+        return [rows.task(row) for row in await self._db.read(sql + _NEWEST_FIRST, *values, limit)]
+
+    async def open_tasks(
+        self, *, upstream: str | None = None, session_id: str | None = None, limit: int
+    ) -> list[TaskRow]:
+        """Give tasks that have not ended, oldest first, for the shim's own work."""
+        where, values = ["ended_ms IS NULL"], []
+        for column, value in (("upstream", upstream), ("session_id", session_id)):
+            if value is not None:
+                where.append(f"{column} = ?")
+                values.append(value)
+        found = await self._db.read(
+            f"SELECT {rows.TASK} FROM task WHERE {' AND '.join(where)} ORDER BY pk LIMIT ?",  # noqa: S608
+            *values, limit,
+        )  # fmt: skip
+        return [rows.task(row) for row in found]
+
+    async def open_count_by_caller(self, caller: str) -> int:
+        """Count a caller's open tasks."""
+        return self._open_by_caller.get(caller, 0)
+
+    async def write_touches(self) -> None:
+        """Write down when tasks were asked for."""
+        touched, self._touched = self._touched, {}
+        if touched:
+            await self._db.run((_TOUCH, (_json_object(touched),)))
+
+    def forget(self, pk: int, ended_caller: str | None) -> None:
+        """Take note that time changed a task or took it; `ended_caller` had it open until now."""
+        self._rows.drop(pk)
+        if ended_caller is not None:
+            self._ended(ended_caller)
+
+    def _keep(self, row: TaskRow) -> TaskRow:
+        self._keys.put(row.task_id, row.pk)
+        return self._rows.put(row.pk, row)
+
+    def _ended(self, caller: str) -> None:
+        self._open_by_caller[caller] -= 1
+        if self._open_by_caller[caller] <= 0:
+            del self._open_by_caller[caller]
+
+    async def _set(self, assignment: str, values: Sequence[Any], pk: int) -> None:
+        def keep(results: Results) -> None:
+            for row in results[0]:
+                self._keep(rows.task(row))
+
+        await self._db.write(_change(assignment, values, pk), then=keep)
+
+    async def _row(self, pk: int) -> TaskRow | None:
+        return await self._rows.get_or_read(pk, lambda: self._read_row(pk))
+
+    async def _read_row(self, pk: int) -> TaskRow | None:
+        found = await self._db.read(f"SELECT {rows.TASK} FROM task WHERE pk = ?", pk)  # noqa: S608
+        return rows.task(found[0]) if found else None
+
+    async def _read_key(self, task_id: str) -> int | None:
+        found = await self._db.read("SELECT pk FROM task WHERE task_id = ?", task_id)
+        return int(found[0][0]) if found else None
+
+
+def _change(assignment: str, values: Sequence[Any], pk: int) -> Statement:
+    return f"UPDATE task SET {assignment} WHERE pk = ? RETURNING {rows.TASK}", (*values, pk)  # noqa: S608
+
+
+def _weigh(row: TaskRow) -> int:
+    return len(row.result or b"") + len(row.error or b"")
+
+
+def _json_object(numbers: dict[int, int]) -> str:
+    return "{" + ",".join(f'"{key}":{value}' for key, value in numbers.items()) + "}"

@@ -122,6 +122,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         relay = Relay(link, authority)
         resolver = build_resolver(config.identity, keys)
         activity = Activity()
+        metrics.watch(dropped=lambda: sink.dropped, under_way=lambda: activity.under_way)
         endpoint = Endpoint(
             config,
             guard=Guard(config),

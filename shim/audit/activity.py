@@ -36,6 +36,11 @@ class Activity:
         self._open.discard(trace)
         self._ended[trace.corner or "none"] += 1
 
+    @property
+    def under_way(self) -> int:
+        """How many requests have not ended, open streams included."""
+        return len(self._open)
+
     def alive(self, *, sessions: int, dropped: int) -> InstanceAlive:
         """Tell the minute that passed and begin the next one."""
         requests, self._ended = dict(self._ended), Counter()

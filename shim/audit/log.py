@@ -17,7 +17,12 @@ def set_up(level: str, form: Literal["auto", "console", "json"]) -> None:
         structlog.processors.StackInfoRenderer(),
     ]
     last: list[structlog.typing.Processor] = (
-        [structlog.dev.ConsoleRenderer()]
+        [
+            # plain tracebacks: the default ones show local variables, and those may hold a token
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+            )
+        ]
         if console
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )

@@ -1,12 +1,29 @@
 """What Prometheus can read of the shim. Label values are bounded: what is not known is `other`."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
 
 from shim.audit.trace import Trace
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+
+
+_POLLS = frozenset({"tasks/get", "tasks/status"})
+
+
+class _Reading(Collector):
+    """A counter that something else counts."""
+
+    def __init__(self, name: str, help_text: str, read: Callable[[], int]) -> None:
+        self._family = (name, help_text)
+        self._read = read
+
+    def collect(self) -> Iterable[Metric]:
+        """Give the count as it is now."""
+        yield CounterMetricFamily(*self._family, value=self._read())
 
 
 class Metrics:
@@ -41,14 +58,16 @@ class Metrics:
             ("upstream",),
             registry=registry,
         )
-        self.streams = Gauge(
+        self.under_way = Gauge(
             "taskshim_open_requests", "Client requests under way, streams included", registry=registry
+        )
+        self.polls_saved = Counter(
+            "taskshim_polls_saved", "Polls of tasks answered without asking the upstream", registry=registry
         )
         self.commit_batch = Histogram(
             "taskshim_ledger_commit_operations", "Operations that shared one commit",
             buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256), registry=registry,
         )  # fmt: skip
-        self.audit_dropped = Counter("taskshim_audit_dropped", "Audit events lost", registry=registry)
         self._by_labels: dict[tuple[str, str, str], Counter] = {}
         self._by_corner: dict[str, Histogram] = {}
 
@@ -65,10 +84,17 @@ class Metrics:
         self._by_corner[corner].observe(trace.age_ms / 1000)
         if trace.upstream_calls and trace.upstream is not None:
             self.upstream_requests.labels(trace.upstream).inc(trace.upstream_calls)
-        if trace.era == "legacy":
+        elif trace.method in _POLLS and trace.outcome == "ok":
+            self.polls_saved.inc()
+        if trace.legacy:
             self.legacy.inc()
         if trace.outcome == "denied":
             self.denied.inc()
+
+    def watch(self, *, dropped: Callable[[], int], under_way: Callable[[], int]) -> None:
+        """Read these at every scrape: audit events lost so far, client requests under way."""
+        self.under_way.set_function(under_way)
+        self.registry.register(_Reading("taskshim_audit_dropped", "Audit events lost", dropped))
 
     def text(self) -> bytes:
         """Give everything in Prometheus' text format."""

@@ -139,6 +139,11 @@ class Trace:
             return None
         return Client(name=_bounded(self.client_name), version=_bounded(self.client_version))
 
+    @property
+    def legacy(self) -> bool:
+        """True if the request used anything that ends at sunset."""
+        return self.era == "legacy" or bool(self.legacy_features)
+
     def towards(self, upstream: str, era: str, dialect: str) -> None:
         """Note where the request goes; with the client's era known, that gives the corner."""
         self.upstream, self.upstream_era, self.upstream_dialect = upstream, era, dialect
@@ -205,7 +210,7 @@ class Trace:
             bytes_in=self.bytes_in,
             bytes_out=self.bytes_out,
             rules=tuple(sorted(self.rules)),
-            legacy=bool(self.legacy_features),
+            legacy=self.legacy,
             legacy_features=tuple(sorted(self.legacy_features)),
             **self._common(),
         )

@@ -1,15 +1,22 @@
 """The shim's own secrets: one key file, one derived key for each purpose (OWN-STORE)."""
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import json
 import os
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
+
+import structlog
+
+log = structlog.get_logger("shim.callers")
 
 _KEY_BYTES = 32
 _TAG_BYTES = 16
+_OTHERS = 0o077
 
 
 class KeyFileError(ValueError):
@@ -19,35 +26,31 @@ class KeyFileError(ValueError):
 class Keys:
     """Hashes callers and signs what a client carries for the shim; old keys still verify."""
 
-    def __init__(self, roots: list[bytes]) -> None:
-        self._roots = roots
+    def __init__(self, roots: Sequence[bytes]) -> None:
+        self._roots = tuple(roots)
+        self._derived: dict[tuple[int, str], bytes] = {}
 
     @classmethod
     def load(cls, path: Path) -> "Keys":
         """Read the key file, or make one with mode 0600. Raises KeyFileError."""
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            return cls(_read(path))
+            if not path.exists():
+                _make(path)
+            if path.stat().st_mode & _OTHERS:
+                log.warning("others can read the key file: chmod 600 it", path=str(path))
         except OSError as exc:
             raise KeyFileError(f"identity.key_file: {path}: {exc.strerror}") from exc
-        root = secrets.token_bytes(_KEY_BYTES)
-        with os.fdopen(fd, "w", encoding="ascii") as file:
-            json.dump({"keys": [root.hex()]}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        return cls([root])
+        return cls(_read(path))
 
     def hash(self, purpose: str, value: str) -> str:
         """Give a keyed hash, the same for the same value as long as the oldest key is in the file."""
-        return _mac(self._roots[-1], purpose, value.encode()).hex()[:32]
+        return self._mac(len(self._roots) - 1, purpose, _bytes(value)).hex()[:32]
 
     def sign(self, purpose: str, bound_to: str, payload: str) -> str:
         """Give a text that carries a payload for one caller."""
         data = payload.encode()
-        tag = _mac(self._roots[0], purpose, bound_to.encode() + b"\0" + data)[:_TAG_BYTES]
-        return base64.urlsafe_b64encode(tag + data).decode().rstrip("=")
+        tag = self._mac(0, purpose, bound_to.encode() + b"\0" + data)[:_TAG_BYTES]
+        return _text(tag + data)
 
     def verify(self, purpose: str, bound_to: str, text: str) -> str | None:
         """Give the payload of a signed text; None where it is foreign, altered or none at all."""
@@ -55,12 +58,38 @@ class Keys:
             raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         except ValueError:
             return None
+        if _text(raw) != text:  # base64 has several spellings; only ours is one we made
+            return None
         tag, data = raw[:_TAG_BYTES], raw[_TAG_BYTES:]
-        for root in self._roots:
-            expected = _mac(root, purpose, bound_to.encode() + b"\0" + data)[:_TAG_BYTES]
+        for number in range(len(self._roots)):
+            expected = self._mac(number, purpose, bound_to.encode() + b"\0" + data)[:_TAG_BYTES]
             if hmac.compare_digest(tag, expected):
                 return data.decode()
         return None
+
+    def _mac(self, root: int, purpose: str, data: bytes) -> bytes:
+        key = self._derived.get((root, purpose))
+        if key is None:
+            key = self._derived[root, purpose] = hmac.digest(
+                self._roots[root], purpose.encode(), hashlib.sha256
+            )
+        return hmac.digest(key, data, hashlib.sha256)
+
+
+def _make(path: Path) -> None:
+    """Make the file, whole or not at all; of two processes at once one wins and both use its keys."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(fd, "w", encoding="ascii") as file:
+            json.dump({"keys": [secrets.token_bytes(_KEY_BYTES).hex()]}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _read(path: Path) -> list[bytes]:
@@ -74,6 +103,9 @@ def _read(path: Path) -> list[bytes]:
     return keys
 
 
-def _mac(root: bytes, purpose: str, data: bytes) -> bytes:
-    key = hmac.digest(root, purpose.encode(), hashlib.sha256)
-    return hmac.digest(key, data, hashlib.sha256)
+def _bytes(value: str) -> bytes:
+    return value.encode("utf-8", "surrogatepass")  # a header may hold bytes that are no UTF-8
+
+
+def _text(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")

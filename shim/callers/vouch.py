@@ -1,4 +1,4 @@
-"""Which credentials an upstream has accepted lately, and the newest one of each caller (OWN-VOUCH, OWN-CREDENTIAL)."""
+"""Which credentials an upstream accepted lately, and each caller's newest one (OWN-VOUCH, OWN-CREDENTIAL)."""
 
 from collections import OrderedDict
 

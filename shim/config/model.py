@@ -38,6 +38,12 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
+        if any(
+            name.lower() == self.identity.api_key.header.lower()
+            for one in self.upstream
+            for name in one.forward_headers
+        ):
+            raise ValueError("upstream.forward_headers: must not name identity.api_key.header (OWN-STORE)")
         names = [one.name for one in self.upstream]
         if len(set(names)) != len(names):
             raise ValueError("upstream: two of them have the same name")

@@ -98,6 +98,10 @@ FAULTS = [
     ("[listen]\nallowed_origins = ['*']\n", "t.toml:4: listen.allowed_origins[0]: must be scheme://host"),
     ("[listen]\npath = '/legacy'\n", "t.toml:4: listen.path: must not be one of"),
     ("[listen]\npath = 'mcp'\n", 't.toml:4: listen.path: must begin with "/"'),
+    (
+        "forward_headers = ['x-api-key']\n",
+        "t.toml: upstream.forward_headers: must not name identity.api_key.head",
+    ),
     ("[log\n", "t.toml: not TOML: "),
     ("[limits]\ntools = 0\npages = 0\n", "t.toml:4: limits.tools: must be greater than 0 (and 1 more)"),
 ]

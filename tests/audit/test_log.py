@@ -1,0 +1,51 @@
+"""The operator's log, in a process of its own: setting it up changes the process."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import logging, sys, structlog
+from shim.audit.log import set_up
+set_up(sys.argv[1], sys.argv[2])
+log = structlog.get_logger("shim.x")
+log.debug("quiet")
+log.warning("loud", where="here")
+logging.getLogger("aiohttp").warning("library")
+token = "S3CRET-" + "1"
+try:
+    raise ValueError("broken")
+except ValueError:
+    log.exception("failed")
+"""
+
+
+def run(level: str, form: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, level, form], capture_output=True, text=True, check=True, timeout=30
+    )
+    assert done.stdout == ""
+    return done.stderr
+
+
+@pytest.mark.parametrize("form", ["json", "auto"])
+def test_json_lines_where_no_terminal_is(form):
+    lines = [json.loads(line) for line in run("info", form).splitlines()]
+    assert [(line["event"], line["level"]) for line in lines] == [
+        ("loud", "warning"),
+        ("library", "warning"),
+        ("failed", "error"),
+    ]
+    assert lines[0]["where"] == "here"
+    assert "ValueError: broken" in lines[2]["exception"]
+
+
+@pytest.mark.rule("OWN-STORE")
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_a_traceback_shows_no_local_variables(form):
+    text = run("debug", form)
+    assert "ValueError: broken" in text
+    assert "quiet" in text
+    assert "S3CRET-1" not in text

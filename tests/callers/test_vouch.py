@@ -1,0 +1,109 @@
+"""What an upstream's acceptance proves, and for how long (OWN-VOUCH, OWN-CREDENTIAL)."""
+
+import pytest
+
+from shim.callers import vouch
+from shim.callers.caller import Caller
+from shim.callers.sources import TokenSource
+from shim.callers.vouch import CredentialStore, VouchBook
+from tests.callers.conftest import bearer, jwt
+
+
+@pytest.fixture
+def token(keys):
+    def token(text: str) -> Caller:
+        return TokenSource(keys).identify(bearer(text), None)
+
+    return token
+
+
+@pytest.mark.rule("OWN-VOUCH")
+def test_a_token_is_believed_only_after_an_acceptance_and_only_for_a_while(clock, token):
+    book = VouchBook(clock, 300_000)
+    caller = token("t")
+    assert not book.is_vouched(caller)
+    book.vouch(caller)
+    assert book.is_vouched(caller)
+    clock.at_ms += 299_999
+    assert book.is_vouched(caller)
+    clock.at_ms += 1
+    assert not book.is_vouched(caller)
+
+
+@pytest.mark.rule("OWN-VOUCH")
+def test_another_token_with_the_same_claims_is_not_believed(clock, token):
+    book = VouchBook(clock, 300_000)
+    genuine, forged = (token(jwt({"iss": "i", "sub": "s"}, signature)) for signature in ("b2s", "Zm9yZ2Vk"))
+    assert genuine.key == forged.key
+    book.vouch(genuine)
+    assert not book.is_vouched(forged)
+
+
+@pytest.mark.rule("OWN-VOUCH")
+def test_an_expired_token_is_not_believed(clock, token):
+    book = VouchBook(clock, 300_000)
+    caller = token(jwt({"iss": "i", "sub": "s", "exp": clock.at_ms / 1000 + 10}))
+    book.vouch(caller)
+    clock.at_ms += 9_999
+    assert book.is_vouched(caller)
+    clock.at_ms += 1
+    assert not book.is_vouched(caller)
+
+
+@pytest.mark.rule("OWN-VOUCH")
+@pytest.mark.parametrize("kind", ["api_key", "header", "session", "none"])
+def test_what_the_shim_knows_itself_needs_no_acceptance(clock, kind):
+    assert VouchBook(clock, 1).is_vouched(Caller("k", kind))
+
+
+@pytest.mark.rule("OWN-VOUCH")
+def test_a_token_caller_without_its_token_is_not_believed(clock):
+    book = VouchBook(clock, 300_000)
+    book.vouch(Caller("k", "token"))
+    assert not book.is_vouched(Caller("k", "token"))
+
+
+@pytest.mark.rule("OWN-CREDENTIAL")
+def test_the_newest_credential_is_held_for_a_while(clock, token):
+    store = CredentialStore(clock, 1000)
+    old, new = (token(jwt({"iss": "i", "sub": "s"}, signature)) for signature in ("b25l", "dHdv"))
+    store.hold(old)
+    clock.at_ms += 500
+    store.hold(new)
+    assert store.get(new.key) == new.credential
+    clock.at_ms += 999
+    assert store.get(new.key) == new.credential
+    clock.at_ms += 1
+    assert store.get(new.key) is None
+
+
+@pytest.mark.rule("OWN-CREDENTIAL")
+def test_a_held_credential_ends_with_its_token_and_with_a_refusal(clock, token):
+    store = CredentialStore(clock, 10_000)
+    caller = token(jwt({"iss": "i", "sub": "s", "exp": clock.at_ms / 1000 + 1}))
+    store.hold(caller)
+    clock.at_ms += 1000
+    assert store.get(caller.key) is None
+    other = token("t")
+    store.hold(other)
+    assert store.get(other.key) is not None
+    store.drop(other.key)
+    assert store.get(other.key) is None
+
+
+@pytest.mark.rule("OWN-CREDENTIAL")
+def test_callers_without_a_credential_leave_nothing_and_get_nothing(clock):
+    store = CredentialStore(clock, 1000)
+    store.hold(Caller("k", "session"))
+    assert store.get("k") is None
+
+
+def test_both_are_bounded_and_forget_the_oldest(clock, token, monkeypatch):
+    monkeypatch.setattr(vouch, "_REMEMBERED", 2)
+    book, store = VouchBook(clock, 1000), CredentialStore(clock, 1000)
+    callers = [token(f"t{number}") for number in range(3)]
+    for caller in callers:
+        book.vouch(caller)
+        store.hold(caller)
+    assert [book.is_vouched(one) for one in callers] == [False, True, True]
+    assert [store.get(one.key) is not None for one in callers] == [False, True, True]

@@ -5,11 +5,9 @@ would not show who is connected.
 """
 
 from collections import Counter
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from shim.audit.events import AuditSink, InstanceAlive, Waiting
-from shim.clock import Clock
+from shim.audit.events import InstanceAlive, Waiting
 
 if TYPE_CHECKING:
     from shim.audit.trace import Trace
@@ -53,13 +51,6 @@ class Activity:
         return InstanceAlive(
             requests=requests, sessions=sessions, waiting=tuple(map(_waiting, largest)), dropped=dropped
         )
-
-
-async def tell_alive(sink: AuditSink, alive: Callable[[], InstanceAlive], clock: Clock) -> None:
-    """Emit what `alive` gives, at once and then every minute, until cancelled."""
-    while True:
-        sink.emit(alive())
-        await clock.sleep_ms(ALIVE_EVERY_MS)
 
 
 def _waiting(traces: "list[Trace]") -> Waiting:

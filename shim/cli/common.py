@@ -15,6 +15,7 @@ from shim.config import Config, ConfigError, load_config
 from shim.hub.dialect import DialectError
 from shim.ledger.protocol import LedgerLocked
 
+FOUND = 1
 COULD_NOT = 2
 
 P = ParamSpec("P")

@@ -1,5 +1,6 @@
 """Finding out which era a server speaks (ERA-PROBE): discover first, initialize to be sure of legacy."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shim.audit.events import AuditSink
@@ -23,7 +24,7 @@ class Probed:
 
     verdict: Verdict
     init: Members
-    """Its initialize result, where it has one."""
+    """Its initialize result, or its discover result where it is modern; {} where it gave none."""
 
     @property
     def era(self) -> Era | None:
@@ -31,9 +32,12 @@ class Probed:
         return self.verdict.era
 
 
-async def probe(link: Link, sink: AuditSink, name: str) -> Probed:
-    """Ask a server what it speaks. Never raises; an answer that proves nothing says so."""
-    probed = await _ask(link)
+async def probe(link: Link, sink: AuditSink, name: str, headers: Sequence[tuple[str, str]] = ()) -> Probed:
+    """Ask a server what it speaks. Never raises; an answer that proves nothing says so.
+
+    `headers` go with each request: the fixed ones and the service's own credential.
+    """
+    probed = await _ask(link, headers)
     era = probed.era.value if probed.era else "inconclusive"
     Trace.background(sink, upstream=name).event(
         "upstream.probed", verdict=era, evidence=probed.verdict.evidence
@@ -41,7 +45,7 @@ async def probe(link: Link, sink: AuditSink, name: str) -> Probed:
     return probed
 
 
-async def _ask(link: Link) -> Probed:
+async def _ask(link: Link, signed: Sequence[tuple[str, str]]) -> Probed:
     version = MODERN_VERSIONS[0]
     meta = {
         META_VERSION: version,
@@ -49,18 +53,18 @@ async def _ask(link: Link) -> Probed:
         META_CLIENT_CAPABILITIES: {},
     }
     body = write_request(_ID, "server/discover", {"_meta": rawjson.encode(meta)})
-    headers = [("MCP-Protocol-Version", version), ("Mcp-Method", "server/discover")]
+    headers = [*signed, ("MCP-Protocol-Version", version), ("Mcp-Method", "server/discover")]
     try:
         status, answer = await _post(link, body, headers)
     except UpstreamFault as exc:
         return Probed(Verdict(None, exc.message), {})
     verdict = classify_discover(status, answer)
     if verdict.era is not Era.LEGACY:
-        return Probed(verdict, {})
+        return Probed(verdict, _result_of(answer) if verdict.era else {})
     # a legacy verdict is believed only once initialize has succeeded
     params = initialize_params("taskshim", "1", {}, LEGACY_VERSIONS[0])
     try:
-        _, answer = await _post(link, write_request(_ID, "initialize", params), [])
+        _, answer = await _post(link, write_request(_ID, "initialize", params), signed)
         message = read_upstream(answer)
     except UpstreamFault as exc:
         return Probed(Verdict(None, f"{verdict.evidence}; initialize: {exc.message}"), {})
@@ -72,7 +76,16 @@ async def _ask(link: Link) -> Probed:
         return Probed(Verdict(None, f"initialize: {exc}"), {})
 
 
-async def _post(link: Link, body: bytes, headers: list[tuple[str, str]]) -> tuple[int, bytes]:
+def _result_of(answer: bytes) -> Members:
+    try:
+        message = read_upstream(answer)
+        result = message.result if isinstance(message, Response) else None
+        return rawjson.members(result) if result is not None else {}
+    except (UpstreamFault, RawJsonError):
+        return {}
+
+
+async def _post(link: Link, body: bytes, headers: Sequence[tuple[str, str]]) -> tuple[int, bytes]:
     sent = [("Accept", _ACCEPT), ("Content-Type", JSON_TYPE), *headers]
     response = await link.send("POST", sent, body)
     async with response:

@@ -1,0 +1,66 @@
+"""`taskshim probe`: which era and dialect a server speaks, and what its tools support."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+
+import click
+
+from shim.cli.common import FOUND, fail, operator_errors
+from shim.cli.survey import Survey, survey
+from shim.cli.text import columns
+from shim.hub.registry import load_dialects
+
+
+@click.command("probe")
+@click.argument("url")
+@click.option(
+    "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Send a header, as a credential."
+)
+@click.option(
+    "--timeout", "timeout_ms", default=10_000, show_default=True, help="Milliseconds for each answer."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@operator_errors
+def probe_command(url: str, headers: tuple[str, ...], timeout_ms: int, as_json: bool) -> None:  # noqa: FBT001 - a flag
+    """Ask a server what it speaks; nothing is called and nothing changed there.
+
+    The exit code is 1 where that cannot be told for sure.
+    """
+    if not url.startswith(("http://", "https://")):
+        fail(f"{url}: must be an http:// or https:// URL")
+    found = asyncio.run(
+        survey(url, load_dialects(), [_header(one) for one in headers], timeout_ms=timeout_ms)
+    )
+    click.echo(json.dumps(asdict(found), indent=2) if as_json else "\n".join(describe(found)))
+    if found.era is None or found.fault:
+        sys.exit(FOUND)
+
+
+def describe(found: Survey) -> Iterator[str]:
+    """Say what was found in lines for people."""
+    yield from columns([
+        ("url", found.url),
+        ("era", found.era or "cannot be told"),
+        ("evidence", found.evidence),
+        *([("version", found.version)] if found.version else []),
+        *([("server", found.server)] if found.server else []),
+        *([("sessions", "yes" if found.sessions else "no")] if found.sessions is not None else []),
+        *([("task capability", "yes" if found.tasks else "no")] if found.tasks is not None else []),
+        *([("dialect", found.dialect or "none that is known")] if found.tasks is not None else []),
+        *([("fault", found.fault)] if found.fault else []),
+    ])  # fmt: skip
+    if found.era == "legacy" and found.dialect not in {None, "experimental"}:
+        yield f'Its task methods were answered: say dialect = "{found.dialect}" for this upstream.'
+    if found.tools:
+        yield ""
+        yield from columns([("TOOL", "AS A TASK"), *found.tools.items()])
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip() or any(char in text for char in "\r\n"):
+        fail("--header: expected 'NAME: VALUE'")
+    return name.strip(), value.strip()

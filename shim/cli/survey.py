@@ -1,0 +1,172 @@
+"""What a server is, found out by asking it: for `probe`, and for `check --online`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from shim.audit.sink import NullSink
+from shim.audit.trace import Trace
+from shim.callers.caller import NOBODY
+from shim.callers.vouch import CredentialStore, VouchBook
+from shim.clock import SystemClock
+from shim.config.surface import Limits as Bounds
+from shim.hub import rawjson
+from shim.hub.dialect import Dialect
+from shim.hub.rawjson import Members, RawJsonError
+from shim.upstreams.authority import Authority
+from shim.upstreams.base import Context, Question
+from shim.upstreams.http import Limits, Link, open_client
+from shim.upstreams.legacy.session import Gone, LegacySession, Parts
+from shim.upstreams.probing import probe
+from shim.wire.envelope import META_SERVER_INFO, initialize_params
+from shim.wire.era import LEGACY_VERSIONS, Era
+from shim.wire.errors import TASKS_EXTENSION, UpstreamFault
+from shim.wire.ids import IdMaker
+from shim.wire.jsonrpc import Response, write_notification
+
+_NAME, _VERSION = "taskshim-probe", "1"
+_NO_METHOD = "tasks/taskshim-probe"
+_NO_TASK = {"taskId": b'"taskshim-probe"'}
+
+
+@dataclass(slots=True)
+class Survey:
+    """What was found; what could not be found out is None or empty, and `fault` says why."""
+
+    url: str
+    era: str | None
+    evidence: str
+    version: str | None = None
+    server: str | None = None
+    sessions: bool | None = None
+    tasks: bool | None = None
+    """Whether its capabilities have tasks for tools/call."""
+    dialect: str | None = None
+    """The dialect it speaks of tasks, as far as it says so or answers it."""
+    tools: dict[str, str] = field(default_factory=dict)
+    """Tool -> its task support."""
+    fault: str | None = None
+
+
+async def survey(
+    url: str, dialects: Mapping[str, Dialect], headers: Sequence[tuple[str, str]] = (), *, timeout_ms: int
+) -> Survey:
+    """Ask a server what it speaks and what its tools support. Never raises for what the server does."""
+    bounds = Bounds()
+    limits = Limits(bounds.frame_bytes, timeout_ms, timeout_ms)
+    client = open_client(limits)
+    try:
+        link = Link(client, url, limits)
+        probed = await probe(link, NullSink(), "probe", headers)
+        found = Survey(url, probed.era.value if probed.era else None, probed.verdict.evidence)
+        if probed.era is Era.MODERN:
+            _modern(found, probed.init)
+        elif probed.era is Era.LEGACY:
+            try:
+                await _legacy(found, link, dialects, headers, bounds)
+            except Gone as exc:
+                found.fault = f"the server answered HTTP {exc} on a session it had just opened"
+            except (UpstreamFault, RawJsonError) as exc:
+                found.fault = str(exc)
+        return found
+    finally:
+        await client.close()
+
+
+def _modern(found: Survey, discovered: Members) -> None:
+    said = rawjson.decode(rawjson.join(discovered))
+    versions = said.get("supportedVersions")
+    found.version = ", ".join(map(str, versions)) if isinstance(versions, list) else None
+    found.server = _server(_get(said, "_meta", META_SERVER_INFO))
+    found.tasks = _get(said, "capabilities", "extensions", TASKS_EXTENSION) is not None
+    found.dialect = "sep-2663" if found.tasks else None
+
+
+async def _legacy(
+    found: Survey, link: Link, dialects: Mapping[str, Dialect], headers: Sequence[tuple[str, str]],
+    bounds: Bounds,
+) -> None:  # fmt: skip
+    clock = SystemClock()
+    authority = Authority(
+        "none", None, dict(headers), vouches=VouchBook(clock, 0), held=CredentialStore(clock, 0)
+    )
+    # the ids are used on a session that nothing else will ever use
+    parts = Parts(link, IdMaker(0), authority, _Deaf(), clock, lambda _: None)
+    ctx = Context(caller=NOBODY, trace=Trace.background(NullSink()))
+    session = await LegacySession.handshake(
+        parts, ctx, initialize_params(_NAME, _VERSION, {}, LEGACY_VERSIONS[0])
+    )
+    said = rawjson.decode(session.row.init)
+    found.version, found.sessions = session.row.version, session.wire_id is not None
+    found.server = _server(said.get("serverInfo"))
+    found.tasks = _get(said, "capabilities", "tasks", "requests", "tools", "call") is not None
+    await session.post(ctx, write_notification("notifications/initialized", {}))
+    found.dialect = "experimental" if found.tasks else await _answered(session, ctx, dialects)
+    assumed = dialects[found.dialect].tool_support if found.dialect else "none"
+    found.tools = await _tools(session, ctx, None if assumed == "listed" else assumed, bounds)
+
+
+async def _answered(session: LegacySession, ctx: Context, dialects: Mapping[str, Dialect]) -> str | None:
+    """Find the dialect whose method for a task's state the server knows; asking changes nothing there.
+
+    Servers differ in how they refuse an unknown method, so one that cannot exist is asked for first.
+    """
+    unknown = _refusal(await session.request(ctx, _NO_METHOD, _NO_TASK), _NO_METHOD)
+    for dialect in dialects.values():
+        if dialect.era != "legacy" or dialect.lists_task_support:
+            continue
+        method = dialect.methods.get
+        answer = await session.request(ctx, method, _NO_TASK)
+        if answer.error is None or _refusal(answer, method) != unknown:
+            return dialect.name
+    return None
+
+
+async def _tools(session: LegacySession, ctx: Context, assumed: str | None, bounds: Bounds) -> dict[str, str]:
+    support: dict[str, str] = {}
+    params: Members = {}
+    for _ in range(bounds.pages):
+        response = await session.request(ctx, "tools/list", params)
+        if response.result is None:
+            raise UpstreamFault(-32603, "the server refused tools/list", 502)
+        page = rawjson.decode(response.result)
+        tools = page.get("tools")
+        for tool in tools if isinstance(tools, list) else ():
+            if isinstance(name := _get(tool, "name"), str):
+                support[name] = assumed or str(_get(tool, "execution", "taskSupport") or "forbidden")
+        cursor = page.get("nextCursor")
+        if cursor is None or len(support) >= bounds.tools:
+            break
+        params = {"cursor": rawjson.encode(cursor)}
+    return support
+
+
+class _Deaf:
+    """Hears what the server says of its own accord: there is nobody to be asked."""
+
+    async def question(self, question: Question) -> None:
+        """Refuse."""
+        await question.refuse(-32601, "taskshim probe answers no questions")
+
+    async def status(self, task_pk: int) -> None:
+        """Leave it."""
+
+    async def progress(self, task_pk: int, message: str) -> None:
+        """Leave it."""
+
+
+def _get(value: Any, *path: str) -> Any:
+    """Follow a path through objects; None where it ends early."""
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _server(info: Any) -> str | None:
+    name = _get(info, "name")
+    return None if name is None else f"{name} {_get(info, 'version') or ''}".strip()
+
+
+def _refusal(answer: Response, method: str) -> tuple[Any, str]:
+    error = rawjson.decode(answer.error or b"{}")
+    return _get(error, "code"), str(_get(error, "message")).replace(method, "")

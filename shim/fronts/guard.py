@@ -1,4 +1,4 @@
-"""What is looked at before a body is read: address, browser origin, host, media type, size (ORIGIN, VALIDATE)."""
+"""What is looked at before a body is parsed: address, origin, host, media type, size (ORIGIN, VALIDATE)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class Guard:
         self._routes = routes(config.listen.path)
         self._origins = frozenset(config.listen.allowed_origins)
         self._hosts = frozenset(config.listen.allowed_hosts)
-        self._check_host = bool(self._hosts) or config.listen.host in _LOOPBACK
+        self.checks_host = bool(self._hosts) or config.listen.host in _LOOPBACK
         self._body_bytes = config.limits.body_bytes
 
     def route(self, http: web.BaseRequest) -> Route:
@@ -61,7 +61,7 @@ class Guard:
         origin = http.headers.get(hdrs.ORIGIN)
         if origin is not None and origin not in self._origins:
             raise forbidden_origin("Origin")
-        if self._check_host:
+        if self.checks_host:
             host = http.headers.get(hdrs.HOST, "")
             name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
             if name not in _LOOPBACK and host not in self._hosts and name not in self._hosts:

@@ -1,4 +1,4 @@
-"""Cancelling a task (ML-CANCEL): intent is stored, upstream is asked, the state is what upstream makes of it."""
+"""Cancelling a task (ML-CANCEL): intent is stored, upstream asked, the state is what it makes of it."""
 
 from shim.hub.status import TERMINAL
 from shim.ledger.records import TaskRow

@@ -14,7 +14,7 @@ _TEXT_CHARS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a task ended: `completed` with a result, or `failed` with an error; `reason` when a reading had to be made."""
+    """How a task ended: with a result or an error; `reason` when a reading had to be made."""
 
     status: Status
     result: bytes | None = None

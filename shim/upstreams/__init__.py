@@ -1,0 +1,1 @@
+"""The servers behind the shim: how they are reached and spoken to."""

@@ -1,4 +1,4 @@
-"""What a request to an upstream is signed with (OWN-CREDENTIAL), and what an acceptance proves (OWN-VOUCH)."""
+"""Whose credential goes upstream (OWN-CREDENTIAL), and what an acceptance proves (OWN-VOUCH)."""
 
 from collections.abc import Mapping, Sequence
 

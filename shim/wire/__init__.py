@@ -1,0 +1,1 @@
+"""Messages, streams, headers and eras, without any I/O."""

@@ -1,4 +1,4 @@
-"""The keys around the payloads: what each era has, and how one era's are taken off and the other's put on (KEYS).
+"""The keys around the payloads: one era's are taken off, the other's put on (KEYS).
 
 Everything here works on raw members; a payload's own keys are never looked at.
 """

@@ -13,7 +13,7 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BOM = b"\xef\xbb\xbf"
 
 
-class SseFrameTooLarge(ValueError):  # noqa: N818 - says what it is
+class SseFrameTooLarge(ValueError):
     """A frame is larger than the bound."""
 
 
@@ -68,6 +68,15 @@ class SseParser:
         if len(self._buffer) > self._max:
             raise SseFrameTooLarge(f"a frame is larger than {self._max} bytes")
         return frames
+
+    def finish(self) -> list[Frame]:
+        """Give what the end of the stream completes: a frame that ended in a lone CR, or the bytes of half a one."""
+        if bytes(self._buffer[self._line_start :]) == b"\r":
+            frame = self._frame(self.rest)
+        else:
+            frame = Frame(self.rest)
+        self._buffer.clear()
+        return [frame] if frame.raw else []
 
     def _frame(self, raw: bytes) -> Frame:
         event, data, event_id, retry_ms = "message", [], None, None

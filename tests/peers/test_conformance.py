@@ -21,9 +21,10 @@ SCENARIOS = (
 
 
 @pytest.mark.conformance
+@pytest.mark.usefixtures("conformance")
 @pytest.mark.parametrize("scenario", SCENARIOS)
 async def test_a_modern_scenario_passes_through_the_shim(
-    scenario: str, conformance: None, legacy_url: str, tmp_path: Path
+    scenario: str, legacy_url: str, tmp_path: Path
 ) -> None:
     async with running(config_for(legacy_url, tmp_path)) as app:
         checks = await run_scenario(app.url, scenario, "2026-07-28")

@@ -1,4 +1,4 @@
-"""Which tools of a legacy server run as tasks: read from `tools/list`, overridden by the operator (ML-CREATE)."""
+"""Which tools of a legacy server run as tasks: from `tools/list`, or the operator's word (ML-CREATE)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

@@ -1,0 +1,125 @@
+import asyncio
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from shim.ledger.records import InputRow
+from shim.ledger.sqlite import SqliteLedger
+from tests.ledger.support import EVERY_STATE, ledger_at, new_input, new_task, on_disk
+
+
+async def test_a_question_comes_back_as_it_was_written(ledger: SqliteLedger) -> None:
+    asked = new_input(1, "k", upstream_id=b'"q"', session_id="s")
+    assert await ledger.add_input(asked) == asked
+    assert await ledger.inputs(1) == [asked]
+    assert await ledger.input_by_upstream_id("s", b'"q"') == asked
+    assert await ledger.input_by_upstream_id("s", b'"r"') is None
+    assert await ledger.input_by_upstream_id("t", b'"q"') is None
+
+
+@pytest.mark.rule("ML-INPUT")
+async def test_the_same_question_twice_is_one_question(ledger: SqliteLedger) -> None:
+    first = await ledger.add_input(new_input(1, "a", upstream_id=b"7", session_id="s"))
+    again = new_input(1, "b", upstream_id=b"7", session_id="s", asked_ms=9_000)
+    both = await asyncio.gather(ledger.add_input(again), ledger.add_input(again))
+    assert set(both) == {first}
+    assert await ledger.inputs(1) == [first]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (new_input(1, "k"), new_input(2, "k")),
+        (new_input(1, "k"), new_input(1, "l")),
+        (
+            new_input(1, "k", upstream_id=b"1", session_id="s"),
+            new_input(1, "l", upstream_id=b'"1"', session_id="s"),
+        ),
+        (
+            new_input(1, "k", upstream_id=b"1", session_id="s"),
+            new_input(1, "l", upstream_id=b"1", session_id="t"),
+        ),
+        (
+            new_input(1, "k", upstream_id=b"1", session_id="s"),
+            new_input(2, "k", upstream_id=b"1", session_id="s"),
+        ),
+    ],
+)
+async def test_other_questions_are_others(ledger: SqliteLedger, first: InputRow, second: InputRow) -> None:
+    assert await ledger.add_input(first) == first
+    assert await ledger.add_input(second) == second
+
+
+async def test_a_taken_key_gives_the_first_one_with_it(ledger: SqliteLedger) -> None:
+    first = await ledger.add_input(new_input(1, "k", upstream_id=b"1", session_id="s"))
+    other = await ledger.add_input(new_input(1, "l", upstream_id=b"2", session_id="s"))
+    assert await ledger.add_input(new_input(1, "k")) == first
+    # its own upstream id says more than a key that someone else took
+    assert await ledger.add_input(new_input(1, "k", upstream_id=b"2", session_id="s")) == other
+
+
+@pytest.mark.rule("ML-UPDATE")
+async def test_one_of_many_answers_is_taken(ledger: SqliteLedger) -> None:
+    asked = await ledger.add_input(new_input(1, "k"))
+    won = await asyncio.gather(*(ledger.answer_input(1, "k", str(n).encode(), by="update") for n in range(5)))
+    assert won == [True, False, False, False, False]
+    assert await ledger.inputs(1) == []
+    answered = replace(asked, state="answered", response=b"0", by="update")
+    assert await ledger.inputs(1, ("answered",)) == await ledger.undelivered() == [answered]
+
+
+@pytest.mark.rule("DUR-1", "DUR-2")
+async def test_an_answer_waits_for_its_delivery_over_a_restart(path: Path) -> None:
+    ledger = ledger_at(path)
+    await ledger.open()
+    for key in "abc":
+        await ledger.add_input(new_input(1, key))
+    await ledger.answer_input(1, "b", b"{}", by="update")
+    await ledger.answer_input(1, "c", b"{}", by="update")
+    await ledger.deliver_input(1, "c")
+    await ledger.close()
+
+    again = ledger_at(path)
+    await again.open()
+    assert [one.key for one in await again.inputs(1)] == ["a"]
+    assert [one.key for one in await again.undelivered()] == ["b"]
+    assert [one.key for one in await again.inputs(1, ("delivered",))] == ["c"]
+    await again.deliver_input(1, "b")
+    assert await again.undelivered() == []
+    await again.close()
+
+
+async def test_what_was_not_answered_cannot_be_delivered(ledger: SqliteLedger) -> None:
+    await ledger.add_input(new_input(1, "k"))
+    await ledger.deliver_input(1, "k")
+    assert [one.state for one in await ledger.inputs(1, EVERY_STATE)] == ["outstanding"]
+    assert not await ledger.answer_input(1, "other", b"{}", by="update")
+
+
+@pytest.mark.rule("INPUT-END")
+async def test_the_end_closes_what_is_not_delivered(ledger: SqliteLedger) -> None:
+    for key in "abc":
+        await ledger.add_input(new_input(1, key))
+    await ledger.add_input(new_input(2, "z"))
+    await ledger.answer_input(1, "b", b"{}", by="update")
+    await ledger.answer_input(1, "c", b"{}", by="update")
+    await ledger.deliver_input(1, "c")
+    await ledger.close_inputs(1)
+    assert [(one.key, one.state) for one in await ledger.inputs(1, EVERY_STATE)] == [
+        ("a", "closed"), ("b", "closed"), ("c", "delivered"),
+    ]  # fmt: skip
+    assert not await ledger.answer_input(1, "a", b"{}", by="update")
+    assert await ledger.undelivered() == []
+    assert [one.key for one in await ledger.inputs(2)] == ["z"]
+
+
+@pytest.mark.rule("DUR-4")
+async def test_questions_go_with_the_payload(ledger: SqliteLedger, path: Path) -> None:
+    pk = (await ledger.create_task(new_task("t"))).pk
+    await ledger.add_input(new_input(pk, "k"))
+    await ledger.add_input(new_input(pk + 1, "other"))
+    assert len(await ledger.inputs(pk)) == 1
+    await ledger.expire(pk, 3_000)
+    assert await ledger.inputs(pk, EVERY_STATE) == []
+    assert on_disk(path, "SELECT key FROM input") == [("other",)]

@@ -112,7 +112,7 @@ class Endpoint:
         ctx = Context(caller=caller, trace=trace, headers=headers)
         if era is Era.MODERN:
             return await self._modern.handle(http, message, ctx, self._upstream, reply)
-        reply.add_headers(self._sunset)
+        reply.on_success(self._sunset)
         return await self._legacy.handle(http, message, ctx, reply, pinned=route.dialect)
 
     async def _fault(
@@ -132,7 +132,7 @@ class Endpoint:
         # a legacy client reads a JSON-RPC error from a 200; 404 would tell it that its session is gone
         ours = trace.era == "legacy" and fault.code == METHOD_NOT_FOUND and message_id is not None
         status = 200 if ours else fault.http_status
-        reply.drop_headers(self._sunset)
+        reply.failed()
         reply.add_headers(fault.headers)
         return await reply.send(write_error(message_id, fault.code, fault.message, fault.data), status)
 

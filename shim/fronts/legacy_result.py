@@ -6,8 +6,8 @@ from aiohttp import web
 
 from shim.config import Config
 from shim.fronts.reply import Reply
-from shim.hub.dialect import Dialect
 from shim.hub import rawjson
+from shim.hub.dialect import Dialect
 from shim.hub.status import TERMINAL
 from shim.ledger.records import TaskRow
 from shim.tasks.service import Tasks

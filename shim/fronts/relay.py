@@ -10,6 +10,8 @@ import aiohttp
 from aiohttp import hdrs, web
 
 from shim.fronts.reply import SSE_TYPE, Reply
+from shim.hub import rawjson
+from shim.hub.rawjson import RawJsonError
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context
 from shim.upstreams.http import Link, media_type
@@ -56,6 +58,10 @@ class Relay:
             if media_type(response.headers) == SSE_TYPE:
                 return await self._stream(response, reply, tap)
             answer = await self._link.read(response)
+            if not answer and http.method == hdrs.METH_POST and response.status < 300:  # noqa: PLR2004 - a 2xx
+                return reply.empty(202)  # any empty 2xx will do (NOTIFY)
+            if _is_error(answer):
+                reply.failed()
             if opened is not None:
                 answer = await opened(response, answer) or answer
             elif tap is not None and answer.lstrip()[:1] == _JSON:
@@ -81,3 +87,13 @@ class Relay:
             headers.append((hdrs.CONTENT_TYPE, "application/json"))
         headers.extend(self._authority.headers(ctx))
         return headers
+
+
+def _is_error(answer: bytes) -> bool:
+    """Tell a JSON-RPC error from a result, without reading a large answer twice."""
+    if b'"error"' not in answer:
+        return False
+    try:
+        return "error" in rawjson.members(answer)
+    except RawJsonError:
+        return False

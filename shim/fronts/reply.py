@@ -32,6 +32,7 @@ class Reply:
         self._request = request
         self._trace = trace
         self._headers = [*headers, ("X-Request-Id", trace.request_id)]
+        self._of_success: tuple[tuple[str, str], ...] = ()
         self._patience_s = slow_reader_ms / 1000
         self._stream: web.StreamResponse | None = None
 
@@ -48,10 +49,13 @@ class Reply:
         """Add headers; only before the answer has begun."""
         self._headers.extend(headers)
 
-    def drop_headers(self, headers: Iterable[tuple[str, str]]) -> None:
-        """Take headers back that only a successful answer carries (SUNSET)."""
-        dropped = set(headers)
-        self._headers = [pair for pair in self._headers if pair not in dropped]
+    def on_success(self, headers: Iterable[tuple[str, str]]) -> None:
+        """Set headers that only a successful answer carries (SUNSET)."""
+        self._of_success = tuple(headers)
+
+    def failed(self) -> None:
+        """Note that the answer is an error: what only a successful one carries is left out."""
+        self._of_success = ()
 
     def header(self, name: str) -> str | None:
         """Give the value of a header that the answer will carry or carries."""
@@ -59,6 +63,7 @@ class Reply:
 
     def relayed_denial(self, denied: Denied) -> web.StreamResponse:
         """Finish with an upstream's 401 or 403 and its challenge (ERRORS)."""
+        self.failed()
         self._headers.extend(("WWW-Authenticate", value) for value in denied.challenge)
         return self.raw(denied.status, denied.body, denied.content_type)
 
@@ -70,7 +75,7 @@ class Reply:
         """Send the headers of an event stream now."""
         if self._stream is None:
             self._trace.http_status = status
-            stream = web.StreamResponse(status=status, headers=self._headers)
+            stream = web.StreamResponse(status=status, headers=self._carried(status))
             stream.content_type = SSE_TYPE
             stream.headers[hdrs.CACHE_CONTROL] = "no-cache, no-transform"
             stream.headers["X-Accel-Buffering"] = "no"
@@ -100,9 +105,9 @@ class Reply:
         """Finish with an upstream's whole answer as it came."""
         self._trace.http_status = status
         self._trace.bytes_out += len(body)
-        headers = (
-            self._headers if content_type is None else [*self._headers, (hdrs.CONTENT_TYPE, content_type)]
-        )
+        headers = self._carried(status)
+        if content_type is not None:
+            headers.append((hdrs.CONTENT_TYPE, content_type))
         return web.Response(status=status, body=body or None, headers=headers)
 
     async def comment(self) -> None:
@@ -114,7 +119,9 @@ class Reply:
         self._trace.http_status = status
         if self._stream is None:
             self._trace.bytes_out += len(body)
-            return web.Response(status=status, body=body, headers=self._headers, content_type=JSON_TYPE)
+            return web.Response(
+                status=status, body=body, headers=self._carried(status), content_type=JSON_TYPE
+            )
         await self.event(body)
         await self._stream.write_eof()
         return self._stream
@@ -122,7 +129,12 @@ class Reply:
     def empty(self, status: int) -> web.StreamResponse:
         """Finish without a body."""
         self._trace.http_status = status
-        return web.Response(status=status, headers=self._headers)
+        return web.Response(status=status, headers=self._carried(status))
+
+    def _carried(self, status: int) -> list[tuple[str, str]]:
+        """Give the headers of an answer of that status."""
+        successful = status < 300  # noqa: PLR2004 - a 2xx
+        return [*self._headers, *(self._of_success if successful else ())]
 
     async def _write(self, data: bytes) -> None:
         if self._stream is None:

@@ -57,7 +57,7 @@ def open_client(limits: Limits) -> aiohttp.ClientSession:
         auto_decompress=False,
         skip_auto_headers=("User-Agent", "Accept-Encoding", "Content-Type"),
         headers={"Accept-Encoding": "identity", "User-Agent": "taskshim"},
-        max_line_size=limits.frame_bytes if limits.frame_bytes < 65_536 else 65_536,
+        max_line_size=min(65536, limits.frame_bytes),
         max_field_size=65_536,
     )
 
@@ -119,6 +119,8 @@ class Link:
                 ) from exc
             for frame in frames:
                 yield frame
+        for frame in parser.finish():
+            yield frame
 
 
 async def chunks_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

@@ -70,7 +70,7 @@ class SseParser:
         return frames
 
     def finish(self) -> list[Frame]:
-        """Give what the end of the stream completes: a frame that ended in a lone CR, or the bytes of half a one."""
+        """Give what the stream's end completes: a frame that ended in a lone CR, or the bytes of half a frame."""
         if bytes(self._buffer[self._line_start :]) == b"\r":
             frame = self._frame(self.rest)
         else:

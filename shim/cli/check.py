@@ -1,0 +1,111 @@
+"""`taskshim check`: is the config good, what does it come to, and is the server behind it what it says."""
+
+import asyncio
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+
+from shim.callers.keys import KeyFileError, Keys
+from shim.cli.common import FOUND, config_option, fail, log_to_stderr, operator_errors, read_config
+from shim.cli.probe import describe
+from shim.cli.survey import Survey, survey
+from shim.config import Config, api_keys, service_token, show
+from shim.config.service import UpstreamConfig
+from shim.fronts.guard import Guard
+from shim.hub.dialect import Dialect
+from shim.hub.registry import load_dialects
+
+
+@click.command()
+@config_option
+@click.option("--online", is_flag=True, help="Ask each upstream what it speaks.")
+@operator_errors
+def check(config_file: Path | None, online: bool) -> None:  # noqa: FBT001 - a flag
+    """Validate the config and print the effective one, secrets masked.
+
+    Nothing is made or changed. The exit code is 1 where --online finds a server that cannot be told or
+    that this version does not stand in front of.
+    """
+    log_to_stderr()
+    config = read_config(config_file, {})
+    dialects = load_dialects(config.mappings.files)
+    _files(config)
+    _names(config, dialects)
+    click.echo(show(config), nl=False)
+    for warning in _warnings(config):
+        click.echo(f"warning: {warning}", err=True)
+    if online and not asyncio.run(_online(config, dialects)):
+        sys.exit(FOUND)
+
+
+def _files(config: Config) -> None:
+    """Read what the config names by file, and make nothing. Raises ConfigError, KeyFileError."""
+    if config.identity.key_file.exists():
+        Keys.load(config.identity.key_file)
+    elif not config.identity.key_file.parent.is_dir():
+        raise KeyFileError(f"identity.key_file: {config.identity.key_file.parent} is no directory")
+    api_keys(config.identity.api_key)
+    for upstream in config.upstream:
+        service_token(upstream)
+
+
+def _names(config: Config, dialects: Mapping[str, Dialect]) -> None:
+    """Hold the dialects that the config names against those there are."""
+    legacy = sorted(name for name, dialect in dialects.items() if dialect.era == "legacy")
+    named = [("legacy.dialect", config.legacy.dialect)]
+    named += [(f"upstream[{n}].dialect", one.dialect) for n, one in enumerate(config.upstream)]
+    for key, name in named:
+        if name not in legacy and not (name == "auto" and key.startswith("upstream")):
+            fail(f"{key}: no legacy dialect is called {name!r}; there are {', '.join(legacy)}")
+
+
+def _warnings(config: Config) -> Iterator[str]:
+    if not Guard(config).checks_host:
+        yield (
+            f"listen.host: {config.listen.host} is no loopback address and listen.allowed_hosts is empty: "
+            "the Host header is not checked (ORIGIN)"
+        )
+    if len(config.upstream) > 1:
+        yield "upstream: this version serves the first one only"
+    if config.audit.path is None:
+        yield "audit.path: not set, so there will be no audit log"
+
+
+async def _online(config: Config, dialects: Mapping[str, Dialect]) -> bool:
+    """Ask the upstreams, say what they are, tell whether all of them can be served."""
+    good = True
+    for upstream in config.upstream:
+        found = await survey(upstream.url, dialects, _signed(upstream), timeout_ms=upstream.answer_timeout_ms)
+        click.echo(f"\n[upstream {upstream.name}]")
+        click.echo("\n".join(describe(found)))
+        fault = _misfit(upstream, found, dialects)
+        if fault is not None:
+            good = False
+            click.echo(f"fault: upstream {upstream.name!r}: {fault}", err=True)
+    return good
+
+
+def _misfit(upstream: UpstreamConfig, found: Survey, dialects: Mapping[str, Dialect]) -> str | None:
+    if found.era is None:
+        return f"what it is cannot be told: {found.evidence}"
+    if found.era == "modern":
+        return "it speaks 2026-07-28 already; this version stands in front of legacy servers"
+    if found.fault is not None:
+        return found.fault
+    answered, configured = found.dialect, upstream.dialect
+    if answered is None:
+        return None
+    if configured == "auto":
+        # auto takes a legacy server for an experimental one: the four-state API is never guessed (CS-DETECT)
+        fits = answered == "experimental"
+    else:
+        fits = dialects[answered].methods.get == dialects[configured].methods.get
+    return None if fits else f'it answers the methods of {answered}: say dialect = "{answered}"'
+
+
+def _signed(upstream: UpstreamConfig) -> list[tuple[str, str]]:
+    token = service_token(upstream) if upstream.credentials == "service" else None
+    signed = [("Authorization", f"Bearer {token}")] if token else []
+    return [*upstream.fixed_headers().items(), *signed]

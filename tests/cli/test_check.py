@@ -1,0 +1,167 @@
+"""`taskshim check`."""
+
+import asyncio
+import tomllib
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from shim.callers.keys import Keys
+from shim.cli.check import check
+from shim.demo import experimental, four_state
+from tests.scripted import Raw
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    """Give a function that writes a config file and gives its path."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(text="", url="http://127.0.0.1:1/mcp", upstream=""):
+        path = tmp_path / "config.toml"
+        path.write_text(f'[[upstream]]\nurl = "{url}"\n{upstream}\n{text}\n')
+        path.chmod(0o600)
+        return str(path)
+
+    return write
+
+
+def run(*arguments):
+    return CliRunner().invoke(check, ["--config", *arguments])
+
+
+async def online(*arguments):
+    return await asyncio.to_thread(run, *arguments, "--online")
+
+
+def test_prints_the_effective_config_as_toml(config):
+    result = run(config("[listen]\nport = 4000"))
+    assert result.exit_code == 0
+    effective = tomllib.loads(result.stdout)
+    assert effective["listen"]["port"] == 4000
+    assert effective["upstream"][0]["name"] == "main"
+
+
+@pytest.mark.rule("OWN-STORE")
+def test_masks_every_secret(config):
+    keys = '[identity]\nsources = ["api_key"]\n[identity.api_key.keys]\nann = "SECRET-1"'
+    upstream = 'credentials = "service"\nservice_token = "SECRET-2"\nheaders = { X-Door = "SECRET-3" }'
+    result = run(config(keys, upstream=upstream))
+    assert result.exit_code == 0
+    assert "SECRET" not in result.output
+    assert 'ann = "********"' in result.output.replace('"ann"', "ann")
+
+
+def test_makes_nothing(config, tmp_path):
+    path = config()
+    assert run(path).exit_code == 0
+    assert [one.name for one in tmp_path.iterdir()] == ["config.toml"]
+
+
+@pytest.mark.rule("OWN-STORE")
+def test_warns_of_a_key_file_that_others_can_read(config, tmp_path):
+    key_file = tmp_path / "key"
+    Keys.load(key_file)
+    path = config('[identity]\nkey_file = "key"')
+    assert "others can read" not in run(path).output
+    key_file.chmod(0o644)
+    result = run(path)
+    assert result.exit_code == 0
+    assert "others can read" in result.stderr
+    assert "others can read" not in result.stdout
+
+
+@pytest.mark.rule("ORIGIN")
+@pytest.mark.parametrize(
+    ("listen", "warned"),
+    [
+        ('host = "0.0.0.0"', True),
+        ('host = "0.0.0.0"\nallowed_hosts = ["mcp.example.org"]', False),
+        ('host = "127.0.0.1"', False),
+    ],
+)
+def test_warns_where_the_host_header_is_not_checked(config, listen, warned):
+    result = run(config(f"[listen]\n{listen}"))
+    assert result.exit_code == 0
+    assert ("the Host header is not checked" in result.stderr) is warned
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[listn]\nport = 1", "config.toml:4: listn: unknown key"),
+        (
+            '[legacy]\ndialect = "x"',
+            "legacy.dialect: no legacy dialect is called 'x'; there are create-status",
+        ),
+        ('[legacy]\ndialect = "sep-2663"', "legacy.dialect: no legacy dialect is called 'sep-2663'"),
+        ('[identity]\nkey_file = "gone/key"', "identity.key_file: gone is no directory"),
+        ('[identity]\nkey_file = "config.toml"', "identity.key_file: config.toml: expected"),
+        ('[mappings]\nfiles = ["none.toml"]', "none.toml: cannot be read"),
+        ('[mappings]\nfiles = ["config.toml"]', "config.toml:"),
+        (
+            '[identity]\nsources = ["api_key"]\n[identity.api_key]\nfile = "keys"',
+            "identity.api_key.file: keys cannot",
+        ),
+    ],
+)
+def test_says_in_one_line_what_is_wrong(config, text, line):
+    result = run(config(text))
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert line in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("server", "upstream", "code"),
+    [
+        (experimental, "", 0),
+        (experimental, 'dialect = "create-status"', 1),
+        (four_state, 'dialect = "create-status"', 0),
+        (four_state, "", 1),
+    ],
+)
+async def test_online_holds_the_dialect_against_the_server(config, server, upstream, code):
+    runner, url = await server.start()
+    try:
+        result = await online(config(url=url, upstream=upstream))
+    finally:
+        await runner.cleanup()
+    assert result.exit_code == code
+    assert "[upstream main]" in result.stdout
+    assert ("fault: upstream 'main'" in result.stderr) is bool(code)
+
+
+@pytest.mark.rule("ERA-PROBE")
+@pytest.mark.parametrize(
+    ("answer", "fault"),
+    [
+        (Raw("", 503), "what it is cannot be told: HTTP 503"),
+        ({"supportedVersions": ["2026-07-28"], "capabilities": {}}, "it speaks 2026-07-28 already"),
+    ],
+)
+async def test_online_finds_what_cannot_be_served(config, modern_upstream, answer, fault):
+    modern_upstream.on("server/discover", answer)
+    result = await online(config(url=modern_upstream.url))
+    assert result.exit_code == 1
+    assert fault in result.stderr
+
+
+@pytest.mark.rule("OWN-CREDENTIAL")
+async def test_online_asks_with_the_services_credential(config, upstream):
+    upstream.on("tools/list", {"tools": []})
+    service = 'credentials = "service"\nservice_token = "mine"\nheaders = { X-Door = "3" }'
+    result = await online(config(url=upstream.url, upstream=service))
+    assert result.exit_code == 0
+    seen = {(one.headers.get("Authorization"), one.headers.get("X-Door")) for one in upstream.requests}
+    assert seen == {("Bearer mine", "3")}
+
+
+def test_accepts_the_example(config):
+    config()
+    example = Path(__file__).parents[2] / "config.example.toml"
+    result = run(str(example))
+    assert result.exit_code == 0
+    assert tomllib.loads(result.stdout)["listen"]["path"] == "/mcp"

@@ -140,7 +140,12 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         stack.callback(lambda: sink.emit(InstanceStopped(version=__version__, config_digest=digest(config))))
         room.start(_alive(clock, activity, sink, upstream), "alive")
         admin = Admin(metrics, ledger, upstream)
-        server = web.Server(endpoint.handle, handler_cancellation=True, access_log=None)
+        server = web.Server(
+            endpoint.handle,
+            handler_cancellation=True,
+            access_log=None,
+            max_field_size=config.limits.header_bytes,
+        )
         url = await _listen(stack, server, config.listen.host, config.listen.port, config)
         admin_url = None
         if config.admin.enabled:

@@ -59,8 +59,6 @@ class UpstreamConfig(Section):
     """Milliseconds to connect."""
     answer_timeout_ms: SomeMs = 60_000
     """Milliseconds to wait for an answer to a short request; tool calls and streams have no limit."""
-    probe_again_ms: SomeMs = 600_000
-    """Milliseconds after which the verdict of a probe is looked at again (ERA-PROBE)."""
     forward_headers: tuple[HeaderName, ...] = ()
     """Request headers of clients that are passed on besides the fixed allow-list (HEADERS)."""
     sessions: bool = True

@@ -53,9 +53,6 @@ class Listen(Section):
     path: Annotated[str, AfterValidator(_endpoint)] = "/mcp"
     """Path of the endpoint that tells the eras apart itself (ERA-DETECT).
     /legacy, /modern and /create-status are served too, each for one kind of client."""
-    public_url: WebUrl | None = Field(default=None, examples=["https://mcp.example.org/mcp"])
-    """URL under which clients reach the endpoint; an upstream's resource_metadata is re-based on it
-    (ERRORS)."""
     allowed_origins: tuple[Origin, ...] = ()
     """Browser origins that may call, as scheme://host:port. Any other Origin header gets a 403 (ORIGIN)."""
     allowed_hosts: tuple[str, ...] = ()
@@ -142,18 +139,12 @@ class Limits(Section):
     """Bytes of a request's header field; more is a 400."""
     concurrent_requests: Count = 20_000
     """Requests under way at a time, open streams included; more is a 429 with Retry-After."""
-    streams: Count = 4096
-    """Open event streams; more is a 503 with Retry-After."""
-    client_sessions: Count = 10_000
-    """Open sessions of legacy clients; more is a 503 with Retry-After."""
     sessions_per_caller: Count = 256
     """Open sessions of one caller's legacy clients; more is a 429."""
     open_tasks_per_caller: Count = 1000
     """Tasks of one caller that have not ended; more is a 429."""
     questions_per_task: Count = 64
     """Questions one task may ask; more are refused upstream (ML-INPUT)."""
-    buffer_bytes: Bytes = 1_048_576
-    """Bytes that wait for a client which reads slowly, before its upstream is no longer read."""
     slow_reader_ms: SomeMs = 30_000
     """Milliseconds a client may not read at all before it is disconnected."""
     tools: Count = 10_000

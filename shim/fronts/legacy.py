@@ -101,6 +101,7 @@ class LegacyFront:
         self, http: web.BaseRequest, message: Request, ctx: Context, reply: Reply, pinned: str | None
     ) -> web.StreamResponse:
         ctx.trace.method = message.method
+        await self._sessions.room_for_one_more(ctx)
         self._sessions.fill(ctx, message.params)
         dialect = self._dialects[pinned or self._config.legacy.dialect]
 

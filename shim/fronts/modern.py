@@ -1,5 +1,6 @@
 """The front for clients of 2026-07-28: stateless requests with `_meta`, tasks by SEP-2663."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
@@ -156,7 +157,8 @@ class ModernFront:
         if isinstance(made, Response):
             return await self._enveloped(call, made)
         if plan.wait:
-            return self._outcome(await self._tasks.ended(call.ctx, made))
+            async with asyncio.timeout(self._config.tasks.undeclared_wait_ms / 1000):
+                return self._outcome(await self._tasks.ended(call.ctx, made))
         both = self._config.modern.create_result == "both"
         return _result(write_create(self._dialect, task_of(made), nested_too=both))
 

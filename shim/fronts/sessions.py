@@ -12,7 +12,7 @@ from shim.ledger.protocol import Ledger
 from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context, Upstream
 from shim.wire.envelope import declared_kinds, fit_capabilities
-from shim.wire.errors import unknown_session
+from shim.wire.errors import too_many, unknown_session
 from shim.wire.jsonrpc import Response, read_upstream, write_result
 
 
@@ -44,6 +44,12 @@ class ClientSessions:
         ctx.client_name, ctx.client_version, ctx.kinds = row.client_name, row.client_version, row.kinds
         self._ledger.touch_session(session_id, self._clock.now_ms())
         return row
+
+    async def room_for_one_more(self, ctx: Context) -> None:
+        """Refuse an initialize of a caller that has `limits.sessions_per_caller` open. Raises ClientFault."""
+        limit = self._config.limits.sessions_per_caller
+        if ctx.caller.kind != "none" and await self._ledger.count_sessions(ctx.caller.key) >= limit:
+            raise too_many("too many open sessions of this caller (limits.sessions_per_caller)", retry_after_s=60)
 
     def fill(self, ctx: Context, params: Members) -> None:
         """Take what an initialize says of its client."""

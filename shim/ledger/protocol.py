@@ -21,7 +21,7 @@ NOBODY = "none"
 """The caller that equals nobody, not itself (OWN-NONE): it has no list, no sessions, no keyed calls."""
 
 
-class IdCollision(ValueError):  # noqa: N818 - an answer, not a fault
+class IdCollision(ValueError):
     """The task id is taken."""
 
 
@@ -29,7 +29,7 @@ class LedgerError(RuntimeError):
     """The ledger cannot be read or written; never to be taken for "not found" (OWN-CHECK)."""
 
 
-class LedgerLocked(LedgerError):  # noqa: N818 - says what it is
+class LedgerLocked(LedgerError):
     """Another process has the ledger (DUR-7)."""
 
 
@@ -103,6 +103,9 @@ class Ledger(Protocol):
 
     async def sessions(self, caller: str, upstream: str, side: str) -> list[SessionRow]:
         """Give a caller's open sessions."""
+
+    async def count_sessions(self, caller: str) -> int:
+        """Count the sessions that a caller's legacy clients have open."""
 
     def touch_session(self, session_id: str, now_ms: int) -> None:
         """Note that a session is used; written with the next sweep."""

@@ -53,6 +53,13 @@ class Sessions(Part):
         )  # fmt: skip
         return [rows.session(row) for row in found]
 
+    async def count_sessions(self, caller: str) -> int:
+        """Count the sessions that a caller's legacy clients have open."""
+        [[count]] = await self._db.read(
+            "SELECT count(*) FROM session WHERE caller = ? AND side = 'client' AND closed = 0", caller
+        )
+        return int(count)
+
     def touch_session(self, session_id: str, now_ms: int) -> None:
         """Note that a session is used."""
         self._used[session_id] = now_ms

@@ -35,6 +35,8 @@ class Sweeper:
         )  # fmt: skip
         for task_id in purged.task_ids:
             Trace.background(self._room.sink).event("task.purged", task_id=task_id)
+        for upstream in self._room.upstreams.values():
+            await upstream.sweep(delete=self._room.config.sessions.close)
         for row in await self._room.ledger.open_tasks(limit=_BATCH):
             if now_ms - row.touched_ms >= tasks.abandoned_after_ms:
                 await self._abandon(row)

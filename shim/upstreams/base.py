@@ -63,15 +63,15 @@ class Answered:
     response: Response
 
 
-class TaskUnknown(Exception):  # noqa: N818 - it is an answer, not a fault
+class TaskUnknown(Exception):
     """The upstream says on a living session that it does not know the task."""
 
 
-class SessionLost(Exception):  # noqa: N818 - it is an answer, not a fault
+class SessionLost(Exception):
     """The upstream no longer knows the session, said twice (ML-SESSION-LOST)."""
 
 
-class NotYet(Exception):  # noqa: N818 - it is an answer, not a fault
+class NotYet(Exception):
     """The upstream gives a result only after the end: poll on (ML-TERMINAL)."""
 
 
@@ -149,3 +149,6 @@ class Upstream(Protocol):
 
     async def ended(self, row: TaskRow) -> None:
         """Note that the task needs its session no longer."""
+
+    async def sweep(self, *, delete: bool) -> None:
+        """Drop sessions that nobody used for a while; `delete` tells the server."""

@@ -3,8 +3,11 @@
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, cast
 
+from shim.audit.sink import NullSink
+from shim.audit.trace import Trace
+from shim.callers.caller import Caller, Kind
 from shim.hub import rawjson
 from shim.hub.codec import Reading, read_create, read_task
 from shim.hub.dialect import Dialect
@@ -37,7 +40,7 @@ _LATEST = "2025-11-25"
 class LegacyUpstream:
     """A server of the old API behind the shim. Implements `Upstream`."""
 
-    def __init__(  # noqa: PLR0913 - the parts it is made of
+    def __init__(
         self,
         name: str,
         dialect: Dialect,
@@ -235,12 +238,13 @@ class LegacyUpstream:
         elif (driven := self._driven.get(row.session_id or "")) is not None:
             driven.tasks.pop(row.upstream_task_id, None)
 
-    async def sweep(self, ctx: Context, *, delete: bool) -> None:
+    async def sweep(self, *, delete: bool) -> None:
         """Drop idle sessions; the server is told only if the operator wants it."""
         for session in await self.pool.sweep():
             await self._ledger.close_session(session.id)
-            if delete:
-                await session.delete(ctx)
+            if delete and session.wire_id is not None:
+                caller = Caller(session.row.caller, cast("Kind", session.row.caller_kind))
+                await session.delete(Context(caller, Trace.background(NullSink(), upstream=self.name)))
 
     async def close(self) -> None:
         """Close the shim's own streams."""

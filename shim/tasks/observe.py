@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from shim.hub.codec import CodecError
 from shim.hub.status import TERMINAL, Status
 from shim.hub.task import Task
 from shim.ledger.records import TaskRow
@@ -109,6 +110,9 @@ class Observer:
             return await self._missed(ctx, row)
         except SessionLost:
             return row
+        except CodecError as exc:
+            ctx.trace.event("upstream.invalid", rule="HUB-4", detail=str(exc))
+            raise
         self._unknown_since.pop(row.pk, None)
         for one in reading.lenient:
             ctx.trace.lenient(one.rule, one.detail)

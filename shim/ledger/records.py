@@ -22,6 +22,8 @@ class NewTask(msgspec.Struct, frozen=True, kw_only=True):
     caller: str
     caller_kind: str
     client_session: str | None = None
+    client_dialect: str | None = None
+    """The legacy dialect of the client that made it; None for a modern one (CS-DETECT)."""
     tool: str | None = None
     kinds: frozenset[str] = frozenset()
     """Question kinds that the creating request's client declared."""

@@ -115,6 +115,7 @@ class Tasks(Part):
         row = await self._db.write((_OBSERVE, values), then=keep)
         if row is not None:
             return Observed(row, illegal=False)
+        self._rows.drop(pk)  # after a commit that broke, the disk may know better
         row = await self.own_task(pk)
         return Observed(row, illegal=row.status is not status)
 

@@ -102,7 +102,7 @@ class Writer:
             self._on_batch(len(batch))
 
     async def _transaction(self, batch: Sequence[_Operation]) -> Sequence[Results | Exception]:
-        await self._begin()
+        await self._db.execute("BEGIN IMMEDIATE")
         running = [
             asyncio.gather(*(self._one(*one) for one in operation.statements), return_exceptions=True)
             for operation in batch
@@ -115,9 +115,9 @@ class Writer:
         ):
             # an operation of several statements broke halfway: everything again, each undone alone
             await self._db.rollback()
-            await self._begin()
+            await self._db.execute("BEGIN IMMEDIATE")
             outcomes = [await self._undoable(operation) for operation in batch]
-        await self._end()
+        await self._db.execute("COMMIT")  # fails where SQLite gave the transaction up by itself
         return outcomes
 
     async def _undoable(self, operation: _Operation) -> Results | Exception:
@@ -129,15 +129,6 @@ class Writer:
             return exc
         await self._db.execute("RELEASE operation")
         return results
-
-    async def _begin(self) -> None:
-        await self._db.execute("BEGIN IMMEDIATE")
-
-    async def _end(self) -> None:
-        if not self._db.in_transaction:
-            # SQLite itself gives a transaction up when the disk fails under it
-            raise sqlite3.OperationalError("the transaction was rolled back")
-        await self._db.execute("COMMIT")
 
     async def _one(self, sql: str, values: Values) -> list[Row]:
         return [tuple(row) for row in await self._db.execute_fetchall(sql, values)]

@@ -4,7 +4,15 @@ from pathlib import Path
 import pytest
 
 from shim.ledger.sqlite import SqliteLedger
-from tests.ledger.support import ledger_at
+from tests.ledger.support import ledger_at, made
+
+
+@pytest.fixture(autouse=True)
+async def closed() -> AsyncIterator[None]:
+    """Close what a failed test left open; a thread of SQLite's would keep the whole run from ending."""
+    yield
+    while made:
+        await made.pop().close()
 
 
 @pytest.fixture
@@ -13,8 +21,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def ledger(path: Path) -> AsyncIterator[SqliteLedger]:
+async def ledger(path: Path) -> SqliteLedger:
     ledger = ledger_at(path)
     await ledger.open()
-    yield ledger
-    await ledger.close()
+    return ledger

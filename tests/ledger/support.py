@@ -12,6 +12,10 @@ ALICE, BOB = "hash-of-alice", "hash-of-bob"
 EVERY_STATE: tuple[InputState, ...] = ("outstanding", "answered", "delivered", "closed")
 
 
+made: list[SqliteLedger] = []
+"""Every ledger of the running test."""
+
+
 class FakeClock:
     """Time that passes only where someone sleeps, or a test says so."""
 
@@ -28,9 +32,11 @@ class FakeClock:
         self.at_ms += duration_ms
 
 
-def ledger_at(path: Path, **options: Any) -> SqliteLedger:
-    """Give a ledger that does not wait for the disk, unless told to."""
-    return SqliteLedger(path, FakeClock(), **{"synchronous": "off", "lock_wait_ms": 0, **options})
+def ledger_at(path: Path, clock: FakeClock | None = None, **options: Any) -> SqliteLedger:
+    """Give a ledger that does not wait for the disk, unless told to; the test's end closes it."""
+    ledger = SqliteLedger(path, clock or FakeClock(), **{"synchronous": "off", "lock_wait_ms": 0, **options})
+    made.append(ledger)
+    return ledger
 
 
 def new_task(task_id: str, **fields: Any) -> NewTask:
@@ -98,6 +104,7 @@ def on_disk(path: Path, sql: str, *values: Any, **named: Any) -> list[tuple[Any,
     """Read the file past the ledger and its memory."""
     db = sqlite3.connect(path)
     try:
-        return db.execute(sql, named or values).fetchall()
+        with db:
+            return db.execute(sql, named or values).fetchall()
     finally:
         db.close()

@@ -88,3 +88,12 @@ async def test_a_watcher_that_leaves_leaves_no_old_row_behind(path: Path) -> Non
     assert (await ledger.own_task(pk)).status is Status.COMPLETED
     assert await ledger.open_count_by_caller(ALICE) == 0
     await ledger.close()
+
+
+@pytest.mark.rule("HUB-2")
+async def test_an_end_that_only_the_disk_knows_is_found(ledger: SqliteLedger, path: Path) -> None:
+    pk = (await ledger.create_task(new_task("t"))).pk
+    on_disk(path, "UPDATE task SET status = 'completed', ended_ms = 5, result = x'7b7d' WHERE pk = ?", pk)
+    seen = await see(ledger, pk, Status.WORKING)
+    assert (seen.row.status, seen.row.result, seen.illegal) == (Status.COMPLETED, b"{}", True)
+    assert (await ledger.lookup(ALICE, "t")).row == seen.row

@@ -97,6 +97,22 @@ async def test_what_was_not_answered_cannot_be_delivered(ledger: SqliteLedger) -
     assert not await ledger.answer_input(1, "other", b"{}", by="update")
 
 
+async def test_every_change_is_seen_at_once(ledger: SqliteLedger) -> None:
+    async def states() -> list[str]:
+        return [one.state for one in await ledger.inputs(1, EVERY_STATE)]
+
+    assert await states() == []
+    await ledger.add_input(new_input(1, "a"))
+    assert await states() == ["outstanding"]
+    await ledger.answer_input(1, "a", b"{}", by="update")
+    assert await states() == ["answered"]
+    await ledger.deliver_input(1, "a")
+    await ledger.add_input(new_input(1, "b"))
+    assert await states() == ["delivered", "outstanding"]
+    await ledger.close_inputs(1)
+    assert await states() == ["delivered", "closed"]
+
+
 @pytest.mark.rule("INPUT-END")
 async def test_the_end_closes_what_is_not_delivered(ledger: SqliteLedger) -> None:
     for key in "abc":

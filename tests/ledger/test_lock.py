@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from shim.ledger.protocol import LedgerLocked
-from shim.ledger.sqlite import SqliteLedger
 from tests.ledger.support import FakeClock, ledger_at
 
 _HOLDER = """
@@ -27,7 +26,7 @@ async def test_a_second_process_waits_and_gives_up(path: Path) -> None:
     assert holder.stdout is not None
     assert await holder.stdout.readline() == b"held\n"
     clock = FakeClock()
-    second = SqliteLedger(path, clock, lock_wait_ms=3_000)
+    second = ledger_at(path, clock, lock_wait_ms=3_000)
     began_ms = clock.now_ms()
     with pytest.raises(LedgerLocked, match="another taskshim holds this ledger"):
         await second.open()
@@ -52,7 +51,7 @@ async def test_a_second_process_waits_and_takes_over(path: Path) -> None:
     await first.open()
     clock = Closing()
     began_ms = clock.at_ms
-    second = SqliteLedger(path, clock, lock_wait_ms=3_000)
+    second = ledger_at(path, clock, lock_wait_ms=3_000)
     await second.open()
     assert clock.at_ms == began_ms + 500
     assert await second.next_epoch() == 1

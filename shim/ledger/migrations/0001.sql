@@ -11,6 +11,7 @@ CREATE TABLE task (
     caller TEXT NOT NULL,
     caller_kind TEXT NOT NULL,
     client_session TEXT,
+    client_dialect TEXT,
     tool TEXT,
     kinds TEXT NOT NULL,
     status TEXT NOT NULL,

@@ -16,6 +16,7 @@ from shim.audit.activity import ALIVE_EVERY_MS, Activity
 from shim.audit.events import AuditSink, InstanceStarted, InstanceStopped
 from shim.audit.metrics import Metrics
 from shim.audit.sink import FileSink, NullSink, new_instance
+from shim.audit.trace import Trace
 from shim.callers.keys import Keys
 from shim.callers.resolve import build_resolver
 from shim.callers.vouch import CredentialStore, VouchBook
@@ -29,6 +30,7 @@ from shim.fronts.modern import ModernFront
 from shim.fronts.relay import Relay
 from shim.fronts.sessions import ClientSessions
 from shim.fronts.sunset import sunset_headers
+from shim.fronts.vouching import Vouching
 from shim.hub.dialect import Dialect
 from shim.hub.registry import load_dialects
 from shim.ledger.sqlite import SqliteLedger
@@ -76,14 +78,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         sink = _sink(config, instance)
         stack.callback(sink.close)
         settings = config.upstream[0]
-        limits = Limits(
-            frame_bytes=config.limits.frame_bytes,
-            connect_timeout_ms=settings.connect_timeout_ms,
-            answer_timeout_ms=settings.answer_timeout_ms,
-        )
-        client = open_client(limits)
-        stack.push_async_callback(client.close)
-        link = Link(client, settings.url, limits)
+        link = await _link(stack, config, sink)
         ledger = SqliteLedger(
             config.ledger.path, clock, synchronous=config.ledger.synchronous,
             lock_wait_ms=config.ledger.lock_wait_ms, cache_rows=config.ledger.cache_rows,
@@ -92,7 +87,8 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         await ledger.open()
         stack.push_async_callback(ledger.close)
 
-        vouches = VouchBook(clock, config.identity.vouch_ms)
+        judged = settings.credentials == "pass"
+        vouches = VouchBook(clock, config.identity.vouch_ms, judged=judged)
         held = CredentialStore(clock, config.identity.credential_hold_ms)
         authority = Authority(
             settings.credentials,
@@ -120,7 +116,8 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         tasks = Tasks(room, keys, questions, instance=instance)
         stack.push_async_callback(tasks.close)
         relay = Relay(link, authority)
-        resolver = build_resolver(config.identity, keys)
+        resolver = build_resolver(config.identity, keys, judged=judged)
+        vouching = Vouching(vouches, upstream)
         activity = Activity()
         metrics.watch(dropped=lambda: sink.dropped, under_way=lambda: activity.under_way)
         endpoint = Endpoint(
@@ -128,10 +125,10 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
             guard=Guard(config),
             resolver=resolver,
             upstream=upstream,
-            modern=ModernFront(config, tasks, dialects["sep-2663"], vouches),
+            modern=ModernFront(config, tasks, dialects["sep-2663"], vouching),
             legacy=LegacyFront(
                 config, upstream, dialects, relay, ClientSessions(config, ledger, upstream, clock),
-                LegacyTasks(config, upstream, relay, tasks), resolver,
+                LegacyTasks(config, upstream, relay, tasks), resolver, vouching,
             ),
             sink=sink, activity=activity, metrics=metrics, sunset=sunset_headers(config.cutover),
         )  # fmt: skip
@@ -172,6 +169,24 @@ async def _listen(
     return f"http://{bound[0]}:{bound[1]}"
 
 
+async def _link(stack: contextlib.AsyncExitStack, config: Config, sink: AuditSink) -> Link:
+    """Give the way to the upstream; it reports when the server goes and when it comes back."""
+    settings = config.upstream[0]
+    limits = Limits(
+        frame_bytes=config.limits.frame_bytes,
+        connect_timeout_ms=settings.connect_timeout_ms,
+        answer_timeout_ms=settings.answer_timeout_ms,
+    )
+    client = open_client(limits)
+    stack.push_async_callback(client.close)
+
+    def changed(up: bool, evidence: str) -> None:  # noqa: FBT001 - what a link says
+        name = "upstream.up" if up else "upstream.down"
+        Trace.background(sink, upstream=settings.name).event(name, evidence=evidence)
+
+    return Link(client, settings.url, limits, changed)
+
+
 async def _dialect(config: Config, link: Link, sink: AuditSink) -> str:
     """Give the upstream's dialect: configured, or found out by asking it (ERA-PROBE)."""
     settings = config.upstream[0]
@@ -180,7 +195,8 @@ async def _dialect(config: Config, link: Link, sink: AuditSink) -> str:
     verdict = await probe(link, sink, settings.name)
     if verdict.era is Era.MODERN:
         raise StartError(
-            f"upstream {settings.name!r} speaks 2026-07-28 already; this version stands in front of legacy servers"
+            f"upstream {settings.name!r} speaks 2026-07-28 already; "
+            "this version stands in front of legacy servers"
         )
     if verdict.era is None:
         log.warning(

@@ -4,7 +4,7 @@ No cookies, no redirects, no compression, no total timeout on streams (HEADERS, 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import aiohttp
@@ -16,6 +16,9 @@ from shim.wire.sse import Frame, SseFrameTooLarge, SseParser
 ACCEPT = "application/json, text/event-stream"
 JSON_TYPE = "application/json"
 SSE_TYPE = "text/event-stream"
+
+_KEEPALIVE_S = 4
+"""Shorter than the 5 s after which common servers close: a request sent on a closing connection is lost."""
 
 _NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
@@ -51,7 +54,7 @@ class Limits:
 def open_client(limits: Limits) -> aiohttp.ClientSession:
     """Make the one HTTP client of the process; close it at the end."""
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=30),
+        connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=_KEEPALIVE_S),
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=limits.connect_timeout_ms / 1000),
         auto_decompress=False,
@@ -63,12 +66,23 @@ def open_client(limits: Limits) -> aiohttp.ClientSession:
 
 
 class Link:
-    """The address of one upstream and how it is spoken to over HTTP."""
+    """The address of one upstream and how it is spoken to over HTTP.
 
-    def __init__(self, client: aiohttp.ClientSession, url: str, limits: Limits) -> None:
+    `on_change` hears when the server stops answering at all, and when it answers again: up, evidence.
+    """
+
+    def __init__(
+        self,
+        client: aiohttp.ClientSession,
+        url: str,
+        limits: Limits,
+        on_change: Callable[[bool, str], None] | None = None,
+    ) -> None:
         self.url = url
         self.limits = limits
         self._client = client
+        self._on_change = on_change
+        self._up = True
 
     async def send(
         self,
@@ -84,15 +98,25 @@ class Link:
         """
         try:
             async with asyncio.timeout(None if patient else self.limits.answer_timeout_ms / 1000):
-                return await self._client.request(
+                response = await self._client.request(
                     method, self.url, data=body, headers=headers, allow_redirects=False
                 )
+                self._health(up=True, evidence=f"HTTP {response.status}")
+                return response
         except _NEVER_SENT as exc:
+            self._health(up=False, evidence=type(exc).__name__)
             raise NeverSent(-32603, f"the upstream cannot be reached: {type(exc).__name__}", 502) from exc
         except TimeoutError as exc:
             raise Interrupted(-32603, "the upstream did not answer in time", 504) from exc
         except (aiohttp.ClientError, OSError, ValueError) as exc:
             raise Interrupted(-32603, f"the upstream's answer broke off: {type(exc).__name__}", 502) from exc
+
+    def _health(self, *, up: bool, evidence: str) -> None:
+        """Report when the server stops answering at all, and when it answers again."""
+        if up is not self._up:
+            self._up = up
+            if self._on_change is not None:
+                self._on_change(up, evidence)
 
     async def read(self, response: aiohttp.ClientResponse) -> bytes:
         """Read a whole body within the frame bound. Raises Interrupted, UpstreamFault."""

@@ -7,6 +7,7 @@ the end of its standard input.
 
 import argparse
 import asyncio
+import contextlib
 import sys
 import time
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from benchmarks.stats import Figures, summarise
 from benchmarks.workloads import WORKLOADS, Setting, Workload, speaker
 
 STREAMS_AT_ONCE = 20
-LAST_ANSWERS_S = 0.2
+LAST_ANSWERS_S = 3
 
 
 class Recorder:
@@ -52,7 +53,7 @@ class Client:
         self.work = work
         self.recorder = recorder
         self.pace_s = pace_s
-        self.stopped = False
+        self.stopped = self.idle = False
         self._sent_at = 0.0
         self._counts = True
 
@@ -63,7 +64,8 @@ class Client:
         self._send()
 
     def _send(self) -> None:
-        if not self.stopped:
+        self.idle = self.stopped and self.work.counts  # what was begun is brought to its end
+        if not self.idle:
             self._counts = self.work.counts
             request = self.work.next()
             self._sent_at = self.recorder.clock()
@@ -81,8 +83,8 @@ class Client:
             self._send()
 
     def _lost(self) -> None:
-        if not self.stopped:
-            self.stopped = True
+        if not self.idle:
+            self.stopped = self.idle = True
             self.recorder.bad("connection lost")
 
 
@@ -106,7 +108,10 @@ async def measure(options: argparse.Namespace) -> Figures:
     spent = {str(pid): cpu_s(pid) - before[pid] for pid in options.watch}
     for client in clients:
         client.stopped = True
-    await asyncio.sleep(LAST_ANSWERS_S)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LAST_ANSWERS_S):
+            while not all(client.idle for client in clients):  # noqa: ASYNC110 - after the measurement
+                await asyncio.sleep(0.01)
     for client in clients:
         client.connection.close()
     figures = summarise(recorder.latencies_s, errors=recorder.errors, seconds=seconds)

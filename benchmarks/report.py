@@ -48,7 +48,18 @@ class Report(msgspec.Struct):
     def text(self) -> str:
         """Give the table and the verdicts."""
         base = {row.who: row for row in self.rows if row.cell == "call"}.get("pass-through")
-        head = ("cell", "through", "p50 ms", "p99 ms", "req/s", "CPU us/req", "p50 +ms", "req/s x", "")
+        head = (
+            "cell",
+            "through",
+            "p50 ms",
+            "p99 ms",
+            "req/s",
+            "CPU us/req",
+            "p50 +ms",
+            "req/s x",
+            "CPU x",
+            "",
+        )
         lines = [head, *(_cells(row, base) for row in self.rows)]
         widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
         table = [
@@ -63,18 +74,19 @@ def _columns(line: Iterable[str], widths: Iterable[int]) -> Iterable[tuple[int, 
 
 
 def _align(text: str, width: int, column: int) -> str:
-    return text.rjust(width) if 1 < column < 8 else text.ljust(width)
+    return text.rjust(width) if 1 < column < 9 else text.ljust(width)
 
 
 def _cells(row: Row, base: Row | None) -> tuple[str, ...]:
-    more = ratio = ""
+    more = ratio = cpu = ""
     if base is not None and row.cell == "call" and row.who != base.who:
         more = _number(_minus(row.p50_ms, base.p50_ms), "+.3f")
         ratio = _number(_share(row.rate, base.rate), ".2f")
+        cpu = _number(_share(row.cpu_us, base.cpu_us), ".2f") if row.who != "direct" else ""
     note = " ".join(part for part in (row.note, f"{row.errors} ERRORS" if row.errors else "") if part)
     return (
         row.cell, row.who, _number(row.p50_ms, ".3f"), _number(row.p99_ms, ".3f"), _number(row.rate, ".0f"),
-        _number(row.cpu_us, ".0f"), more, ratio, note,
+        _number(row.cpu_us, ".0f"), more, ratio, cpu, note,
     )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ def shim(
         "ledger": {"path": str(ledger or directory / f"{name}.db")},
         "audit": {"path": str(directory / f"{name}.audit.jsonl")},
         "admin": {"port": free_port()},
-        "limits": {"client_sessions": MANY, "sessions_per_caller": MANY, "open_tasks_per_caller": MANY},
+        "limits": {"sessions_per_caller": MANY, "open_tasks_per_caller": MANY},
         "log": {"level": "warning"},
     }
     for section, values in sections.items():

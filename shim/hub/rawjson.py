@@ -61,6 +61,10 @@ def strict_members(data: bytes) -> Members:
             if key.lower() in seen:
                 raise RawJsonError("duplicate", f"the key {key!r} stands twice in different case", key)
             seen.add(key.lower())
+    # a compact text is exactly as long as its distinct members: nothing stands twice
+    compact = sum([len(key) + len(value) for key, value in found.items()]) + 4 * len(found) + 1
+    if compact == len(data) and data.isascii():
+        return found
     at = _OPEN.match(data).end()  # type: ignore[union-attr]  # it is an object, see above
     for key, value in found.items():
         token = _KEY.match(data, at)
@@ -103,6 +107,8 @@ def string(data: bytes | None) -> str | None:
     """Give the string in a raw value, or None when it is absent or no string."""
     if data is None or data[:1] != b'"':
         return None
+    if data.isascii() and b"\\" not in data:
+        return data[1:-1].decode()  # nothing to unescape
     value = decode(data)
     return value if isinstance(value, str) else None
 

@@ -7,7 +7,6 @@ import hmac
 import json
 import os
 import secrets
-from functools import cache
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -68,19 +67,13 @@ class Keys:
                 return data.decode()
         return None
 
-    @cache
-def _derived(root: bytes, purpose: str) -> bytes:
-    """Give the key for one purpose; there are a handful of purposes and keys."""
-    return hmac.digest(root, purpose.encode(), "sha256")
-
-
-def _mac(self, root: int, purpose: str, data: bytes) -> bytes:
+    def _mac(self, root: int, purpose: str, data: bytes) -> bytes:
         key = self._derived.get((root, purpose))
         if key is None:
             key = self._derived[root, purpose] = hmac.digest(
                 self._roots[root], purpose.encode(), hashlib.sha256
             )
-        return hmac.digest(key, data, "sha256")
+        return hmac.digest(key, data, hashlib.sha256)
 
 
 def _make(path: Path) -> None:

@@ -16,12 +16,13 @@ from shim.fronts.legacy_tasks import LegacyTasks
 from shim.fronts.relay import Relay
 from shim.fronts.reply import Reply
 from shim.fronts.sessions import ClientSessions
-from shim.hub import rawjson
+from shim.fronts.vouching import Vouching
 from shim.hub.dialect import Dialect
+from shim.hub.facts import CALL
 from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context, Upstream
 from shim.wire.errors import invalid_request
-from shim.wire.jsonrpc import Message, Notification, Request, Response, write_message
+from shim.wire.jsonrpc import Message, Request, Response, write_message
 
 _SESSION = "Mcp-Session-Id"
 
@@ -38,6 +39,7 @@ class LegacyFront:
         sessions: ClientSessions,
         tasks: LegacyTasks,
         resolver: Resolver,
+        vouching: Vouching,
     ) -> None:
         self._config = config
         self._upstream = upstream
@@ -46,12 +48,7 @@ class LegacyFront:
         self._sessions = sessions
         self._tasks = tasks
         self._resolver = resolver
-        self._by_method = {
-            method: name
-            for name in ("create", "get")
-            for dialect in dialects.values()
-            if dialect.era == "legacy" and (method := getattr(dialect.methods, name)) and name
-        }
+        self._vouching = vouching
 
     async def handle(
         self,
@@ -63,44 +60,61 @@ class LegacyFront:
         pinned: str | None,
     ) -> web.StreamResponse:
         """Answer one legacy exchange; `message` is None for GET and DELETE. Raises ShimError."""
+        ctx.trace.method = _named(http, message)
         session = await self._sessions.require(http.headers.get(_SESSION), ctx)
         ctx.trace.feature("session" if session is not None else "no session")
+        if session is None:
+            ctx.kinds = frozenset(self._config.legacy.sessionless_kinds)
+            ctx.capabilities = dict.fromkeys(ctx.kinds, b"{}")
         if message is None:
-            return await self._without_body(http, ctx, reply, session)
+            return await self._without_body(http, ctx, reply, session, pinned)
         if isinstance(message, Request) and message.method == "initialize":
             return await self._initialize(http, message, ctx, reply, pinned)
+        if _asks_the_ledger(message):
+            await self._vouching.ensure(ctx)
         if isinstance(message, Request):
-            dialect = self._dialect(message, session, pinned)
-            ctx.trace.method, ctx.trace.dialect = message.method, dialect.name
-            if session is not None and session.dialect != dialect.name:
-                await self._sessions.speaks(session, dialect.name)
-            served = await self._tasks.serve(http, message, ctx, reply, session, dialect)
-            if served is not None:
-                return served
-        elif isinstance(message, Response) and session is not None:
-            if not await self._tasks.answered(message, ctx, session):
-                return reply.empty(202)
-        elif isinstance(message, Notification):
-            ctx.trace.method = message.method
-        return await self._relay.forward(
-            http, ctx, reply, write_message(message), tap=self._tasks.tap(ctx, session)
-        )
+            return await self._request(http, message, ctx, reply, session, pinned)
+        if isinstance(message, Response) and session is not None:
+            taken = await self._tasks.passing.answered(http, message, ctx, reply, session)
+            if taken is not None:
+                return taken
+        return await self._relay.forward(http, ctx, reply, write_message(message))
+
+    async def _request(
+        self, http: web.BaseRequest, message: Request, ctx: Context, reply: Reply,
+        session: SessionRow | None, pinned: str | None,
+    ) -> web.StreamResponse:  # fmt: skip
+        dialect = await self._dialect(message, ctx, session, pinned)
+        ctx.trace.dialect = ctx.client_dialect = dialect.name
+        if session is not None and session.dialect != dialect.name:
+            await self._sessions.speaks(session, dialect.name)
+        served = await self._tasks.serve(http, message, ctx, reply, session, dialect)
+        if served is not None:
+            return served
+        tap = self._tasks.passing.tap(ctx, session, dialect)
+        return await self._relay.forward(http, ctx, reply, write_message(message), tap=tap)
 
     async def _without_body(
-        self, http: web.BaseRequest, ctx: Context, reply: Reply, session: SessionRow | None
+        self,
+        http: web.BaseRequest,
+        ctx: Context,
+        reply: Reply,
+        session: SessionRow | None,
+        pinned: str | None,
     ) -> web.StreamResponse:
-        ctx.trace.method = http.method
         if http.method == "DELETE" and session is not None:
             answer = await self._relay.forward(http, ctx, reply, None)
             if answer.status < 300:  # noqa: PLR2004 - a 2xx
                 await self._sessions.close(session, ctx)
             return answer
-        return await self._relay.forward(http, ctx, reply, None, tap=self._tasks.tap(ctx, session))
+        last = session.dialect if session is not None else None
+        dialect = self._dialects[pinned or last or self._config.legacy.dialect]
+        tap = self._tasks.passing.tap(ctx, session, dialect, alone=True)
+        return await self._relay.forward(http, ctx, reply, None, tap=tap)
 
     async def _initialize(
         self, http: web.BaseRequest, message: Request, ctx: Context, reply: Reply, pinned: str | None
     ) -> web.StreamResponse:
-        ctx.trace.method = message.method
         await self._sessions.room_for_one_more(ctx)
         self._sessions.fill(ctx, message.params)
         dialect = self._dialects[pinned or self._config.legacy.dialect]
@@ -116,7 +130,9 @@ class LegacyFront:
             http, ctx, reply, write_message(message), tap=streamed, opened=opened
         )
 
-    def _dialect(self, message: Request, session: SessionRow | None, pinned: str | None) -> Dialect:
+    async def _dialect(
+        self, message: Request, ctx: Context, session: SessionRow | None, pinned: str | None
+    ) -> Dialect:
         """Tell which legacy dialect a request is in (CS-DETECT)."""
         if pinned is not None:
             return self._dialects[pinned]
@@ -124,18 +140,29 @@ class LegacyFront:
         if len(named) == 1:
             return self._dialects[named[0]]
         last = session.dialect if session is not None else None
-        return self._dialects[last or self._config.legacy.dialect]
+        made = await self._tasks.dialect_of(message, ctx)
+        return self._dialects[made or last or self._config.legacy.dialect]
 
     def _dialects_naming(self, message: Request) -> list[str]:
-        """Give the legacy dialects that have the method as their own and share it with no other."""
+        """Give the legacy dialects that have the request as their own, where they are not all of them."""
+        legacy = [dialect for dialect in self._dialects.values() if dialect.era == "legacy"]
+        if message.method == CALL and "task" in message.params:
+            return [dialect.name for dialect in legacy if dialect.creates_by_param]
         if not message.method.startswith("tasks/"):
             return []
-        having = [
-            name
-            for name, dialect in self._dialects.items()
-            if dialect.era == "legacy" and message.method in dialect.methods.names()
-        ]
-        return having if len(having) == 1 else []
+        return [dialect.name for dialect in legacy if message.method in dialect.methods.names()]
+
+
+def _named(http: web.BaseRequest, message: Message | None) -> str | None:
+    """Give what the log calls the exchange; an answer to a server's request has no name."""
+    if message is None:
+        return http.method
+    return None if isinstance(message, Response) else message.method
+
+
+def _asks_the_ledger(message: Message) -> bool:
+    """Tell whether what is stored may be shown or changed (OWN-VOUCH)."""
+    return isinstance(message, Response) or message.method.startswith("tasks/")
 
 
 def session_header(http: web.BaseRequest) -> str | None:
@@ -144,12 +171,3 @@ def session_header(http: web.BaseRequest) -> str | None:
     if len(set(values)) > 1:
         raise invalid_request("Mcp-Session-Id: stands twice with different values")
     return values[0] if values else None
-
-
-def is_json_object(data: bytes) -> bool:
-    """Tell whether the data can be a JSON-RPC message."""
-    try:
-        rawjson.members(data)
-    except rawjson.RawJsonError:
-        return False
-    return True

@@ -1,6 +1,7 @@
 """A blocking `tasks/result` served from the hub (LL-ROUTE, CS-RESULT)."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
@@ -13,19 +14,22 @@ from shim.ledger.records import TaskRow
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Context
 from shim.wire.envelope import with_related_task
-from shim.wire.jsonrpc import write_error, write_request, write_result
+from shim.wire.jsonrpc import write_error, write_result
+
+Ask = Callable[[TaskRow], Awaitable[None]]
+"""Sends what a task asks to the client that waits for it."""
 
 _CANCELLED = (-32603, "task was cancelled")
 
 
 async def wait_for_result(
     config: Config, tasks: Tasks, ctx: Context, row: TaskRow, reply: Reply, message_id: bytes,
-    *, dialect: Dialect, ask: bool,
+    *, dialect: Dialect, ask: Ask | None,
 ) -> web.StreamResponse:  # fmt: skip
     """Answer once the task has ended; headers go at once, a comment keeps the stream alive.
 
-    `ask` sends the task's questions on this stream, under the upstream's own ids: the asking session is
-    the one the task lives in, so its client can answer them. A waiter that leaves ends nothing.
+    `ask` sends the task's questions on this stream, under the upstream's own ids; given where the asking
+    session is the one the task lives in, so that its client can answer. A waiter that leaves ends nothing.
     """
     if row.status not in TERMINAL:
         await reply.open_stream()
@@ -44,16 +48,15 @@ async def wait_for_result(
 
 
 async def _wait(
-    config: Config, tasks: Tasks, ctx: Context, row: TaskRow, reply: Reply, *, ask: bool
+    config: Config, tasks: Tasks, ctx: Context, row: TaskRow, reply: Reply, *, ask: Ask | None
 ) -> TaskRow:
-    sent: set[str] = set()
     end = asyncio.ensure_future(tasks.ended(ctx, row))
     keepalive_s = config.legacy.keepalive_ms / 1000
     try:
         with tasks.room.changes.watching(row.pk) as changed:
             while True:
-                if ask:
-                    await _ask(tasks, row, reply, sent)
+                if ask is not None:
+                    await ask(row)
                 news = asyncio.ensure_future(changed.wait())
                 done, _ = await asyncio.wait(
                     (end, news), timeout=keepalive_s, return_when=asyncio.FIRST_COMPLETED
@@ -66,10 +69,3 @@ async def _wait(
                     await reply.comment()
     finally:
         end.cancel()
-
-
-async def _ask(tasks: Tasks, row: TaskRow, reply: Reply, sent: set[str]) -> None:
-    for asked in await tasks.room.ledger.inputs(row.pk):
-        if asked.upstream_id is not None and asked.key not in sent:
-            sent.add(asked.key)
-            await reply.event(write_request(asked.upstream_id, asked.method, rawjson.members(asked.params)))

@@ -4,14 +4,15 @@ A verb is relayed when the client speaks the upstream's dialect and asks over th
 in; the answer is looked at on the way. Otherwise the hub's verb serves it, in the client's dialect.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from shim.config import Config
 from shim.fronts.legacy_result import wait_for_result
-from shim.fronts.relay import Relay, Tap
+from shim.fronts.passing import Passing
+from shim.fronts.relay import Relay
 from shim.fronts.reply import Reply
 from shim.hub import rawjson
 from shim.hub.codec import read_create, read_task, write_create, write_get, write_task
@@ -22,9 +23,9 @@ from shim.tasks.access import own
 from shim.tasks.create import record
 from shim.tasks.service import Tasks
 from shim.tasks.terminal import End
-from shim.tasks.view import task_of
-from shim.upstreams.base import Context, Question, Upstream
-from shim.wire.envelope import related_task_of, strip_related_task, tools_with_support
+from shim.tasks.view import task_of, with_tool_error
+from shim.upstreams.base import Context, Upstream
+from shim.wire.envelope import strip_related_task, tool_names, tools_with_support
 from shim.wire.errors import cancel_of_ended, invalid_params, method_not_found
 from shim.wire.jsonrpc import Request, Response, read_upstream, write_error, write_message, write_result
 
@@ -52,6 +53,7 @@ class LegacyTasks:
     """Serves what legacy clients do with tasks on one upstream."""
 
     def __init__(self, config: Config, upstream: Upstream, relay: Relay, tasks: Tasks) -> None:
+        self.passing = Passing(upstream, relay, tasks)
         self._config = config
         self._upstream = upstream
         self._relay = relay
@@ -74,6 +76,8 @@ class LegacyTasks:
             return await self._verbs[verb](asked)
         if message.method.startswith("tasks/"):
             raise method_not_found(message.method)
+        if session is None and self._upstream.has_sessions and self._differs(asked):
+            return await self._plain(asked)
         if message.method == "tools/call":
             ctx.trace.tool = rawjson.string(message.params.get("name"))
             if dialect.creates_by_param and "task" in message.params:
@@ -83,74 +87,35 @@ class LegacyTasks:
             return await self._tools(asked)
         return None
 
-    # -- taps: what passes by -------------------------------------------------------------------
-
-    def tap(self, ctx: Context, session: SessionRow | None) -> Tap | None:
-        """Give what looks at a relayed stream: questions are written down before they pass (LL-ROUTE)."""
-        if session is None:
+    async def dialect_of(self, message: Request, ctx: Context) -> str | None:
+        """Give the dialect that the client of the request's task spoke when it made it (CS-DETECT)."""
+        task_id = rawjson.string(message.params.get("taskId"))
+        if task_id is None:
             return None
-
-        async def look(data: bytes) -> bytes | None:
-            if b'"method"' in data and b'"id"' in data:
-                await self._passing_question(data, ctx, session)
-            return None
-
-        return look
-
-    async def answered(self, message: Response, ctx: Context, session: SessionRow) -> bool:
-        """Note a client's answer to a question; False if the question was answered before (dropped)."""
-        if message.id is None:
-            return True
-        asked = await self._ledger.input_by_upstream_id(session.session_id, message.id)
-        if asked is None:
-            return True
-        row = await self._ledger.own_task(asked.task_pk)
-        response = message.result or message.error or b"{}"
-        if not await self._ledger.answer_input(row.pk, asked.key, response, by="session"):
-            ctx.trace.lenient("LL-ROUTE", "a second answer to one question: dropped")
-            return False
-        ctx.trace.event(
-            "input.answered",
-            task_id=row.task_id,
-            key=asked.key,
-            kind=asked.kind,
-            waited_ms=self._tasks.room.clock.now_ms() - asked.asked_ms,
-        )
-        await self._ledger.deliver_input(row.pk, asked.key)
-        self._tasks.observer.forget(row.pk)
-        self._tasks.room.changes.publish(row.pk)
-        return True
-
-    async def _passing_question(self, data: bytes, ctx: Context, session: SessionRow) -> None:
-        message = read_upstream(data)
-        if not isinstance(message, Request):
-            return
-        related = related_task_of(message.params)
-        open_tasks = await self._ledger.open_tasks(
-            upstream=self._upstream.name, session_id=session.session_id, limit=1_000
-        )
-        named = [row for row in open_tasks if row.upstream_task_id == related]
-        only = named or (open_tasks if related is None and len(open_tasks) == 1 else [])
-        if only:
-            await self._tasks.questions.question(
-                Question(message, session.session_id, only[0].pk, _leave_to_client)
-            )
+        row = (await self._ledger.lookup(ctx.caller.key, task_id)).row
+        return row.client_dialect if row is not None else None
 
     # -- verbs ----------------------------------------------------------------------------------
 
     async def _create(self, asked: Asked) -> web.StreamResponse:
         ctx, session = asked.ctx, asked.session
         ctx.trace.rule("LL-RECORD")
-        call = asked.dialect.read_create_request(asked.message.params)
+        try:
+            call = asked.dialect.read_create_request(asked.message.params)
+        except ValueError as exc:
+            raise invalid_params(f"params.{exc}") from exc
         ctx.trace.tool = call.tool
         if self._differs(asked) or (session is None and self._upstream.has_sessions):
-            return await self._create_by_hub(asked, call.params, call.ttl_ms)
+            with self.passing.creating(session):
+                return await self._create_by_hub(asked, call.params, call.ttl_ms)
+
+        passing = self.passing.tap(ctx, session, asked.dialect)
 
         async def recorded(data: bytes) -> bytes | None:
             message = read_upstream(data)
-            if isinstance(message, Request):
-                await self._passing(data, ctx, session)
-            if not isinstance(message, Response) or message.result is None or message.id != asked.message.id:
+            if not isinstance(message, Response):
+                return await passing(data) if passing is not None else None
+            if message.result is None or message.id != asked.message.id:
                 return None
             reading = read_create(asked.dialect, rawjson.members(message.result))
             if reading is None:
@@ -158,19 +123,15 @@ class LegacyTasks:
             row = await record(
                 self._tasks.room, ctx, self._upstream, reading,
                 session_id=session.session_id if session else None, driven=True, tool=call.tool,
-                client_session=session.session_id if session else None,
             )  # fmt: skip
             if row.task_id == row.upstream_task_id:
                 return None
             return write_result(message.id, write_create(asked.dialect, task_of(row)))
 
-        return await self._relay.forward(
-            asked.http, ctx, asked.reply, write_message(asked.message), tap=recorded
-        )
-
-    async def _passing(self, data: bytes, ctx: Context, session: SessionRow | None) -> None:
-        if session is not None:
-            await self._passing_question(data, ctx, session)
+        with self.passing.creating(session):
+            return await self._relay.forward(
+                asked.http, ctx, asked.reply, write_message(asked.message), tap=recorded
+            )
 
     async def _create_by_hub(
         self, asked: Asked, params: dict[str, bytes], ttl_ms: int | None
@@ -188,16 +149,23 @@ class LegacyTasks:
             return await self._relay_task(asked, row)
         row = await self._tasks.observer.current(asked.ctx, row)
         inputs = () if row.status in TERMINAL else await self._ledger.inputs(row.pk)
-        return await self._say(asked, write_get(asked.dialect, task_of(row, inputs, self._kinds(asked))))
+        shown = with_tool_error(task_of(row, inputs, self._kinds(asked)))
+        return await self._say(asked, write_get(asked.dialect, shown))
 
     async def _result(self, asked: Asked) -> web.StreamResponse:
         row = await self._own(asked)
         if self._relayed(asked, row):
             return await self._relay_task(asked, row)
+        here = asked.session is not None and asked.session.session_id == row.session_id
+        sent: set[str] = set()
+
+        async def ask(row: TaskRow) -> None:
+            self._tasks.results.ensure(row)  # this client's own request, in the server's dialect
+            await self.passing.ask(row, asked.reply, asked.dialect, sent)
+
         return await wait_for_result(
             self._config, self._tasks, asked.ctx, row, asked.reply, asked.message.id,
-            dialect=asked.dialect,
-            ask=asked.session is not None and asked.session.session_id == row.session_id,
+            dialect=asked.dialect, ask=ask if here else None,
         )  # fmt: skip
 
     async def _list(self, asked: Asked) -> web.StreamResponse:
@@ -208,7 +176,11 @@ class LegacyTasks:
             raise invalid_params("params.cursor: not a cursor of this list")
         own_session = asked.session.session_id if asked.session and ctx.caller.kind == "session" else None
         rows, more = await self._tasks.page(ctx, rawjson.string(cursor), own_session)
-        listed = b",".join(write_task(asked.dialect, task_of(row)) for row in rows)
+        # the list is read without payloads; whether a result is a tool's error stands in it
+        whole = [
+            await self._ledger.own_task(row.pk) if row.status is Status.COMPLETED else row for row in rows
+        ]
+        listed = b",".join(write_task(asked.dialect, with_tool_error(task_of(row))) for row in whole)
         result = {"tasks": b"[" + listed + b"]"}
         if more is not None:
             result["nextCursor"] = rawjson.encode(more)
@@ -222,26 +194,42 @@ class LegacyTasks:
         if row.status in TERMINAL and asked.dialect.cancel_of_ended == "error":
             raise cancel_of_ended(row.status)
         row = await self._tasks.cancel(asked.ctx, row.task_id)
-        return await self._say(asked, write_get(asked.dialect, task_of(row)))
+        return await self._say(asked, write_get(asked.dialect, with_tool_error(task_of(row))))
 
     async def _answer(self, asked: Asked) -> web.StreamResponse:
+        """Take answers by key (CS-INPUT); one that came on a stream may be named by its request's id."""
         row = await self._own(asked)
         raw = asked.message.params.get("inputResponses", b"")
         try:
             responses = rawjson.strict_members(raw)
+            for response in responses.values():
+                rawjson.members(response)
         except rawjson.RawJsonError as exc:
             raise invalid_params(f"params.inputResponses: {exc}") from exc
+        known = await self._ledger.inputs(row.pk, ("outstanding", "answered", "delivered", "closed"))
+        by_id = {rawjson.string(one.upstream_id): one.key for one in known if one.upstream_id is not None}
+        keyed = {by_id.get(key, key): response for key, response in responses.items()}
+        if self._relayed(asked, row) and not {one.key for one in known} & keyed.keys():
+            return await self._relay_task(asked, row)
         if row.status not in TERMINAL:
-            await self._tasks.questions.answer(asked.ctx, row, responses)
+            await self._tasks.questions.answer(asked.ctx, row, keyed)
             self._tasks.observer.forget(row.pk)
         return await self._say(asked, b"{}")
+
+    async def _plain(self, asked: Asked) -> web.StreamResponse:
+        """Serve a client without a session on a server that wants one, over the shim's own (CS-DETECT)."""
+        message = asked.message
+        response = await self._upstream.plain(asked.ctx, message.method, message.params)
+        return await asked.reply.send(_answer(message.id, response))
 
     async def _tools(self, asked: Asked) -> web.StreamResponse:
         async def supported(data: bytes) -> bytes | None:
             message = read_upstream(data)
             if not isinstance(message, Response) or message.result is None or message.id is None:
                 return None
-            return write_result(message.id, tools_with_support(message.result, "optional"))
+            names = tool_names(message.result)
+            support = {name: await self._upstream.tool_support(asked.ctx, name) for name in names}
+            return write_result(message.id, tools_with_support(message.result, support))
 
         return await self._relay.forward(
             asked.http, asked.ctx, asked.reply, write_message(asked.message), tap=supported
@@ -271,35 +259,41 @@ class LegacyTasks:
 
     async def _relay_task(self, asked: Asked, row: TaskRow) -> web.StreamResponse:
         """Pass an exchange about a task, and take what it shows of the task into the ledger."""
+        passing = self.passing.tap(asked.ctx, asked.session, asked.dialect, row=row)
 
         async def look(data: bytes) -> bytes | None:
             message = read_upstream(data)
-            if isinstance(message, Request):
-                await self._passing(data, asked.ctx, asked.session)
-            elif isinstance(message, Response) and message.result is not None:
-                await self._note(asked, row, message)
+            if not isinstance(message, Response):
+                return await passing(data) if passing is not None else None
+            if message.result is not None and message.id == asked.message.id:
+                await self._note(asked, row, message.result)
             return None
 
         return await self._relay.forward(
             asked.http, asked.ctx, asked.reply, write_message(asked.message), tap=look
         )
 
-    async def _note(self, asked: Asked, row: TaskRow, response: Response) -> None:
-        """Take what passes by into the ledger: a state, or the payload of a task that has ended."""
+    async def _note(self, asked: Asked, row: TaskRow, result: bytes) -> None:
+        """Take what passes by into the ledger: a state, its questions, or an ended task's payload."""
+        observer, ctx = self._tasks.observer, asked.ctx
         row = await self._ledger.own_task(row.pk)
-        result = response.result
-        if row.status in TERMINAL or result is None:
-            return
         members = rawjson.members(result)
-        if "taskId" in members and "status" in members:
+        if asked.dialect.fields.task_id in members and asked.dialect.fields.status in members:
             task = read_task(asked.dialect, members).task
-            if task.status in TERMINAL:
-                self._tasks.observer.forget(row.pk)  # its payload is fetched when someone needs it
+            if row.status in TERMINAL:
+                if task.status not in TERMINAL:
+                    detail = f"{row.status} -> {task.status}"
+                    ctx.trace.event("hub.illegal_transition", rule="HUB-1", detail=detail)
+            elif task.status is Status.CANCELLED:
+                await observer.end(row, End(task.status), task, ctx=ctx)
+            elif task.status in TERMINAL:
+                observer.forget(row.pk)  # its payload is fetched when someone needs it
             else:
-                await self._tasks.observer.record(row, task, ctx=asked.ctx)
-        elif "content" in members:
-            end = End(Status.COMPLETED, result=strip_related_task(result))
-            await self._tasks.observer.end(row, end, ctx=asked.ctx)
+                await self._tasks.questions.inline(ctx, row, task.input_requests or {})
+                open_too = Status.INPUT_REQUIRED if await self._ledger.inputs(row.pk) else Status.WORKING
+                await observer.record(row, replace(task, status=open_too), ctx=ctx)
+        elif "content" in members and row.status not in TERMINAL:
+            await observer.end(row, End(Status.COMPLETED, result=strip_related_task(result)), ctx=ctx)
 
     def _kinds(self, asked: Asked) -> frozenset[str] | None:
         """Give the kinds of questions shown in a status: only to a caller without a session (CS-INPUT)."""
@@ -319,8 +313,3 @@ def _answer(message_id: bytes, response: Response) -> bytes:
         message_id, rawjson.decode(error.get("code", b"-32603")),
         rawjson.string(error.get("message")) or "", error.get("data"),
     )  # fmt: skip
-
-
-async def _leave_to_client(_code: int, _message: str) -> None:
-    """A question that passes to the client is the client's to refuse."""
-    await asyncio.sleep(0)

@@ -17,7 +17,8 @@ from shim.upstreams.base import Context
 from shim.upstreams.http import Link, media_type
 
 Tap = Callable[[bytes], Awaitable[bytes | None]]
-"""Sees one message before it passes; None lets it pass as it is, bytes replace it."""
+"""Sees one message before it passes; None lets it pass as it is, bytes replace it, DROPPED keeps it back."""
+DROPPED = b""
 
 _BACK = ("Mcp-Session-Id", "WWW-Authenticate", "Retry-After", "Allow", "Mcp-Protocol-Version")
 _ONWARDS = ("Accept", "Mcp-Session-Id", "Mcp-Protocol-Version", "Last-Event-ID")
@@ -76,6 +77,8 @@ class Relay:
             raw = frame.raw
             if tap is not None and frame.data and frame.data[:1] == _JSON:
                 replaced = await tap(frame.data)
+                if replaced == DROPPED:
+                    continue
                 if replaced is not None:
                     raw = frame.with_data(replaced)
             await reply.raw_frame(raw)

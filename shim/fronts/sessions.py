@@ -42,6 +42,8 @@ class ClientSessions:
             raise unknown_session()
         ctx.trace.client_name, ctx.trace.client_version = row.client_name, row.client_version
         ctx.client_name, ctx.client_version, ctx.kinds = row.client_name, row.client_version, row.kinds
+        ctx.capabilities = dict.fromkeys(row.kinds, b"{}")
+        ctx.client_session = session_id
         self._ledger.touch_session(session_id, self._clock.now_ms())
         return row
 
@@ -49,7 +51,9 @@ class ClientSessions:
         """Refuse an initialize of a caller that has `limits.sessions_per_caller` open. Raises ClientFault."""
         limit = self._config.limits.sessions_per_caller
         if ctx.caller.kind != "none" and await self._ledger.count_sessions(ctx.caller.key) >= limit:
-            raise too_many("too many open sessions of this caller (limits.sessions_per_caller)", retry_after_s=60)
+            raise too_many(
+                "too many open sessions of this caller (limits.sessions_per_caller)", retry_after_s=60
+            )
 
     def fill(self, ctx: Context, params: Members) -> None:
         """Take what an initialize says of its client."""

@@ -95,8 +95,8 @@ async def record(
     new = NewTask(
         task_id=shown_id, upstream=upstream.name, upstream_task_id=task.task_id, dialect=upstream.dialect.name,
         session_id=session_id, driven=driven, caller=ctx.caller.key, caller_kind=ctx.caller.kind,
-        client_session=client_session, tool=tool, kinds=ctx.kinds, status=status,
-        status_message=task.status_message, created_at=task.created_at or iso(now_ms), last_updated_at=task.last_updated_at or task.created_at or iso(now_ms),
+        client_session=ctx.client_session, client_dialect=ctx.client_dialect, tool=tool, kinds=ctx.kinds,
+        status=status, status_message=task.status_message, created_at=task.created_at or iso(now_ms), last_updated_at=task.last_updated_at or task.created_at or iso(now_ms),
         ttl_ms=task.ttl_ms, poll_interval_ms=task.poll_interval_ms, meta=meta, first_seen_ms=now_ms,
     )  # fmt: skip
     try:

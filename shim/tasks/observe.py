@@ -146,7 +146,9 @@ class Observer:
         return await self.record(row, shown_task, ctx=ctx)
 
     async def _ended(self, ctx: Context, row: TaskRow, task: Task) -> TaskRow:
-        if task.status is Status.CANCELLED:
+        states = self._room.upstream(row).dialect.inwards.values()
+        cancelled = row.cancel_requested and Status.CANCELLED not in states  # it says error for both (CS-STATUS)
+        if task.status is Status.CANCELLED or (task.status is Status.FAILED and cancelled):
             return await self.end(row, End(Status.CANCELLED), task, ctx=ctx)
         if task.result is not None or task.error is not None:
             return await self.end(row, End(task.status, task.result, task.error), task, ctx=ctx)

@@ -35,7 +35,7 @@ def end_of(status: Status, response: Response | None, status_message: str | None
     members = rawjson.members(result) if result is not None else {}
     if members.get("isError") == b"true":
         return End(Status.COMPLETED, result=result)
-    message = status_message or _first_text(members) or "the task failed and the upstream gave no reason"
+    message = status_message or first_text(members) or "the task failed and the upstream gave no reason"
     return End(Status.FAILED, error=error(_INTERNAL, message), reason="error_made")
 
 
@@ -44,7 +44,8 @@ def error(code: int, message: str) -> bytes:
     return rawjson.encode({"code": code, "message": message})
 
 
-def _first_text(result: Members) -> str | None:
+def first_text(result: Members) -> str | None:
+    """Give the start of the first text of a tool's result."""
     content = result.get("content")
     if content is None:
         return None

@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from shim.hub import rawjson
 from shim.hub.status import Status
 from shim.hub.task import Task
 from shim.ledger.records import InputRow, TaskRow
+from shim.tasks.terminal import first_text
 
 UNSEEN = "waiting for input that this client did not declare support for"
 
@@ -30,3 +33,13 @@ def task_of(row: TaskRow, asked: Sequence[InputRow] = (), kinds: frozenset[str] 
         last_updated_at=row.last_updated_at, ttl_ms=row.ttl_ms, poll_interval_ms=row.poll_interval_ms,
         result=row.result, error=row.error, input_requests=requests, meta=row.meta,
     )  # fmt: skip
+
+
+def with_tool_error(task: Task) -> Task:
+    """Show a task whose tool reported an error as `failed`, as the 2025-11-25 text has it (LM-GET)."""
+    if task.status is not Status.COMPLETED or task.result is None:
+        return task
+    members = rawjson.members(task.result)
+    if members.get("isError") != b"true":
+        return task
+    return replace(task, status=Status.FAILED, status_message=task.status_message or first_text(members))

@@ -28,6 +28,10 @@ class Context:
     """Question kinds the client declared: elicitation, sampling, roots."""
     capabilities: Members = field(default_factory=dict)
     """The declared capability values of those kinds, raw."""
+    client_session: str | None = None
+    """The session that a legacy client asks over."""
+    client_dialect: str | None = None
+    """The legacy dialect the client speaks; None for a modern one (CS-DETECT)."""
     headers: Sequence[tuple[str, str]] = ()
     """Headers of the request that the allow-list lets through (HEADERS)."""
     notify: Notify | None = None

@@ -3,7 +3,7 @@
 Everything here works on raw members; a payload's own keys are never looked at.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -215,13 +215,20 @@ def fit_capabilities(init: bytes, *, tasks: bool) -> bytes:
     return rawjson.join(members)
 
 
-def tools_with_support(result: bytes, support: str) -> bytes:
-    """Say in a tools/list result that every tool can run as a task."""
+def tool_names(result: bytes) -> list[str]:
+    """Give the names in a tools/list result."""
+    tools = _list.decode(rawjson.members(result).get("tools", b"[]"))
+    names = (rawjson.string(rawjson.members(bytes(tool)).get("name")) for tool in tools)
+    return [name for name in names if name is not None]
+
+
+def tools_with_support(result: bytes, support: Mapping[str, str]) -> bytes:
+    """Say in a tools/list result which tools can run as tasks."""
     members = rawjson.members(result)
-    execution = rawjson.encode({"taskSupport": support})
 
     def supported(tool: Members) -> Members:
-        return {**tool, "execution": execution}
+        said = support.get(rawjson.string(tool.get("name")) or "", "forbidden")
+        return {**tool, "execution": rawjson.encode({"taskSupport": said})}
 
     if "tools" in members:
         members["tools"] = _each_tool(members["tools"], supported)

@@ -1,0 +1,182 @@
+"""What passes between a server and the client that drives a session (LL-ROUTE, CS-INPUT).
+
+Questions are written down before they pass, so that another session of the caller, or `tasks/update`, can
+answer them too; the first answer wins. Between different dialects they are made to fit.
+"""
+
+import asyncio
+import contextlib
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from aiohttp import web
+from msgspec.structs import replace
+
+from shim.fronts.relay import DROPPED, Relay, Tap
+from shim.fronts.reply import Reply
+from shim.hub import rawjson
+from shim.hub.dialect import Dialect
+from shim.ledger.records import SessionRow, TaskRow
+from shim.tasks.service import Tasks
+from shim.upstreams.base import Context, Question, Upstream
+from shim.wire.envelope import related_task_of, strip_related_task, with_related_task
+from shim.wire.errors import UpstreamFault
+from shim.wire.jsonrpc import Request, Response, read_upstream, write_message, write_request
+
+_REMEMBERED = 10_000
+_CREATE_S = 1
+_TASKS_OF_A_SESSION = 1_000
+
+
+@dataclass(slots=True)
+class _Creates:
+    """The creates that are under way on one session."""
+
+    count: int = 0
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Passing:
+    """Sees questions and their answers on the sessions of legacy clients."""
+
+    def __init__(self, upstream: Upstream, relay: Relay, tasks: Tasks) -> None:
+        self._upstream = upstream
+        self._relay = relay
+        self._tasks = tasks
+        self._ledger = tasks.room.ledger
+        self._creating: dict[str, _Creates] = {}
+        self._shown: OrderedDict[tuple[int, bytes], None] = OrderedDict()
+
+    @contextlib.contextmanager
+    def creating(self, session: SessionRow | None) -> Iterator[None]:
+        """Note that a task is being made over a session; a question that comes first waits for its row."""
+        if session is None:
+            yield
+            return
+        creates = self._creating.setdefault(session.session_id, _Creates())
+        creates.count += 1
+        try:
+            yield
+        finally:
+            creates.count -= 1
+            if not creates.count:
+                del self._creating[session.session_id]
+                creates.done.set()
+
+    def tap(
+        self, ctx: Context, session: SessionRow | None, dialect: Dialect,
+        *, row: TaskRow | None = None, alone: bool = False,
+    ) -> Tap | None:  # fmt: skip
+        """Give what looks at a relayed stream.
+
+        `row` is the task whose result the stream carries. `alone` is for the GET stream, where a question
+        that names no task is taken for the session's one open task's.
+        """
+        if session is None:
+            return None
+
+        async def look(data: bytes) -> bytes | None:
+            if b'"method"' not in data:
+                return None
+            message = read_upstream(data)
+            if isinstance(message, Response):
+                return None
+            if isinstance(message, Request):
+                return await self._question(message, ctx, session, dialect, row=row, alone=alone)
+            source = self._upstream.dialect
+            if dialect.name != source.name and message.method == source.methods.status_notification:
+                ctx.trace.loss("LL-1", message.method)  # a hint that polls make up for
+                return DROPPED
+            return None
+
+        return look
+
+    async def answered(
+        self, http: web.BaseRequest, message: Response, ctx: Context, reply: Reply, session: SessionRow
+    ) -> web.StreamResponse | None:
+        """Take a client's answer to a question; None for one that belongs to no task and is relayed.
+
+        A second answer is dropped. The first is on disk before it goes on, and goes on until it is there.
+        """
+        asked = await self._ledger.input_by_upstream_id(session.session_id, message.id or b"")
+        if asked is None:
+            return None
+        row = await self._ledger.own_task(asked.task_pk)
+        response = message.result or message.error or b"{}"
+        if not await self._ledger.answer_input(row.pk, asked.key, response, by="session"):
+            ctx.trace.lenient("LL-ROUTE", "a second answer to one question: dropped")
+            return reply.empty(202)
+        waited_ms = self._tasks.room.clock.now_ms() - asked.asked_ms
+        ctx.trace.event(
+            "input.answered", task_id=row.task_id, key=asked.key, kind=asked.kind, waited_ms=waited_ms
+        )
+        self._tasks.observer.forget(row.pk)
+        self._tasks.room.changes.publish(row.pk)
+        kept = replace(asked, state="answered", response=response)
+        if message.result is not None and row.client_dialect != self._upstream.dialect.name:
+            self._tasks.questions.deliver(row, kept)
+            return reply.empty(202)
+        try:
+            answer = await self._relay.forward(http, ctx, reply, write_message(message))
+        except UpstreamFault:
+            if message.result is None:
+                raise
+            self._tasks.questions.deliver(row, kept)
+            return reply.empty(202)
+        await self._ledger.deliver_input(row.pk, asked.key)
+        return answer
+
+    async def ask(self, row: TaskRow, reply: Reply, dialect: Dialect, sent: set[str]) -> None:
+        """Send a task's questions on its result's stream, but those that the client saw elsewhere."""
+        for asked in await self._ledger.inputs(row.pk):
+            if asked.upstream_id is None or asked.key in sent or (row.pk, asked.upstream_id) in self._shown:
+                continue
+            sent.add(asked.key)
+            params = with_related_task(asked.params, row.task_id) if dialect.related_task else asked.params
+            await reply.event(write_request(asked.upstream_id, asked.method, rawjson.members(params)))
+
+    async def _question(
+        self, message: Request, ctx: Context, session: SessionRow, dialect: Dialect,
+        *, row: TaskRow | None, alone: bool,
+    ) -> bytes | None:  # fmt: skip
+        owner = await self._owner(message, session, row=row, alone=alone)
+        if owner is None and (under_way := self._creating.get(session.session_id)) is not None:
+            # the server may ask before it hands the task out; one that waits for the answer is not waited for
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_CREATE_S):
+                    await under_way.done.wait()
+            owner = await self._owner(message, session, row=row, alone=alone)
+        if owner is None:
+            return None
+        ctx.trace.rule("LL-ROUTE")
+        await self._tasks.questions.question(
+            Question(message, session.session_id, owner.pk, _leave_to_client)
+        )
+        self._shown[owner.pk, message.id] = None
+        while len(self._shown) > _REMEMBERED:
+            self._shown.popitem(last=False)
+        if dialect.related_task == self._upstream.dialect.related_task:
+            return None
+        params = rawjson.join(message.params)
+        fitted = (
+            with_related_task(params, owner.task_id) if dialect.related_task else strip_related_task(params)
+        )
+        return write_request(message.id, message.method, rawjson.members(fitted))
+
+    async def _owner(
+        self, message: Request, session: SessionRow, *, row: TaskRow | None, alone: bool
+    ) -> TaskRow | None:
+        related = related_task_of(message.params)
+        if related is None and row is not None:
+            return row
+        open_tasks = await self._ledger.open_tasks(
+            upstream=self._upstream.name, session_id=session.session_id, limit=_TASKS_OF_A_SESSION
+        )
+        if related is not None:
+            return next((one for one in open_tasks if one.upstream_task_id == related), None)
+        return open_tasks[0] if alone and len(open_tasks) == 1 else None
+
+
+async def _leave_to_client(_code: int, _message: str) -> None:
+    """Leave a question that passes to the client for the client to refuse."""

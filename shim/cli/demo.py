@@ -1,0 +1,122 @@
+"""`taskshim demo`: the shim in front of two small servers, used by old and new clients at once."""
+
+import asyncio
+import contextlib
+import signal
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from shim.audit.log import set_up
+from shim.cli.common import FOUND, operator_errors
+from shim.demo.clients import Line
+from shim.demo.curl import new_lines, old_lines
+from shim.demo.script import Played, play
+from shim.demo.stage import ACTS, KEYS, Stage, cast, staged
+
+_LABEL = 8
+_SENT = 22
+
+
+@click.command()
+@click.option("--keep", is_flag=True, help="Leave it running and print lines for curl.")
+@click.option(
+    "--port", default=8765, show_default=True, type=click.IntRange(1, 65_534),
+    help="With --keep: the port of the first shim; the second has the next.",
+)  # fmt: skip
+@operator_errors
+def demo(keep: bool, port: int) -> None:  # noqa: FBT001 - a flag
+    """Show both Tasks APIs at work on one server. Needs nothing besides this package.
+
+    Two servers are started, one for each old API, and a shim in front of each. A client of the old API and
+    one of 2026-07-28 do the same jobs through it. The exit code is 1 if anything is not as it must be.
+    """
+    set_up("warning", "auto")
+    if asyncio.run(_demo(port if keep else None)):
+        sys.exit(FOUND)
+
+
+async def _demo(port: int | None) -> int:
+    """Play both acts, at `port` and the next where it is given, and keep them; give the number of faults."""
+    faults = 0
+    async with contextlib.AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="taskshim-demo-")))
+        stages = []
+        for number, act in enumerate(ACTS):
+            own = folder / str(number)
+            own.mkdir()
+            stages.append(
+                await stack.enter_async_context(staged(act, own, 0 if port is None else port + number))
+            )
+        for stage in stages:
+            faults += await _play(stage)
+        click.echo()
+        click.echo(
+            _mark(not faults, "All of it is as it must be." if not faults else f"Not as it must be: {faults}")
+        )
+        if port is not None:
+            for stage in stages:
+                _explain(stage)
+            click.echo("\nIt runs until Ctrl-C.")
+            await _told_to_stop()
+    return faults
+
+
+async def _play(stage: Stage) -> int:
+    faults = 0
+    async with cast(stage) as players:
+        click.echo()
+        click.echo(click.style(stage.act.title, bold=True))
+        click.echo(f"  server {stage.server}, the shim in front of it {stage.shim}")
+        for client in (players.old, players.new, players.also_new):
+            click.echo(f"  {client.label:<{_LABEL}}  speaks {client.api}")
+        async for played in play(players):
+            _show(played)
+            faults += len(played.faults)
+    return faults
+
+
+def _show(played: Played) -> None:
+    click.echo()
+    click.echo(f"  {_mark(not played.faults, 'ok' if not played.faults else 'NOT OK')}  {played.title}")
+    last = None
+    for label, line in played.seen:
+        name = click.style(
+            f"{label if label != last else '':<{_LABEL}}", fg="yellow" if "old" in label else "cyan"
+        )
+        click.echo(f"      {name}  {_text(line)}")
+        last = label
+    for fault in played.faults:
+        click.echo(f"      {_mark(False, fault)}")  # noqa: FBT003 - what it marks
+
+
+def _text(line: Line) -> str:
+    return f"{line.sent:<{_SENT}}  {line.saw}"
+
+
+def _mark(good: bool, text: str) -> str:  # noqa: FBT001 - what it marks
+    return click.style(text, fg="green" if good else "red")
+
+
+def _explain(stage: Stage) -> None:
+    four_state = stage.act.dialect == "create-status"
+    _block(f"{stage.act.title}, by its old API", old_lines(stage.shim, KEYS["ann"], four_state=four_state))
+    _block(f"{stage.act.title}, by the new API", new_lines(stage.shim, KEYS["ann"]))
+
+
+def _block(title: str, lines: Iterable[str]) -> None:
+    click.echo()
+    click.echo(click.style(f"# {title}", bold=True))
+    for line in lines:
+        click.echo(line)
+
+
+async def _told_to_stop() -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    await stop.wait()

@@ -26,6 +26,7 @@ from shim.wire.jsonrpc import Request, Response, read_upstream, write_message, w
 
 _REMEMBERED = 10_000
 _CREATE_S = 1
+_SERVER_ERROR = 500
 _TASKS_OF_A_SESSION = 1_000
 
 
@@ -120,8 +121,10 @@ class Passing:
         try:
             answer = await self._relay.forward(http, ctx, reply, write_message(message))
         except UpstreamFault:
+            answer = None
             if message.result is None:
                 raise
+        if message.result is not None and (answer is None or answer.status >= _SERVER_ERROR):
             self._tasks.questions.deliver(row, kept)
             return reply.empty(202)
         await self._ledger.deliver_input(row.pk, asked.key)

@@ -1,11 +1,13 @@
 """Cancelling a task (ML-CANCEL): intent is stored, upstream asked, the state is what it makes of it."""
 
+import contextlib
+
 from shim.hub.status import TERMINAL
 from shim.ledger.records import TaskRow
 from shim.tasks.observe import Observer
 from shim.tasks.room import Room
 from shim.upstreams.base import Context, SessionLost, TaskUnknown
-from shim.wire.errors import unknown_task
+from shim.wire.errors import ShimError, unknown_task
 
 
 async def cancel(room: Room, observer: Observer, ctx: Context, row: TaskRow) -> TaskRow:
@@ -33,4 +35,6 @@ async def cancel(room: Room, observer: Observer, ctx: Context, row: TaskRow) -> 
     except SessionLost:
         pass  # the next look settles it as cancelled
     observer.forget(row.pk)
-    return await observer.current(ctx, row)
+    with contextlib.suppress(ShimError):  # the cancel was taken; what came of it is for the next look
+        return await observer.current(ctx, row)
+    return row

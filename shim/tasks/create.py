@@ -1,5 +1,6 @@
 """Making a task: decide whether the call is one, ask upstream, write it down, then answer (ML-CREATE)."""
 
+import asyncio
 import secrets
 import uuid
 from dataclasses import dataclass
@@ -56,7 +57,27 @@ async def create(
     ttl_ms: int | None,
     session: SessionRow | None = None,
 ) -> TaskRow | Response:
-    """Ask upstream for a task and give its row, committed; or the answer, where upstream gave one at once."""
+    """Ask upstream for a task and give its row, committed; or the answer, where upstream gave one at once.
+
+    A client that leaves meanwhile changes nothing: the task is kept and owned (ML-CLOSE).
+    """
+    work = asyncio.create_task(_create(room, ctx, upstream, params, ttl_ms, session), name="create")
+    room.keep(work)
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        ctx.notify = None
+        raise
+
+
+async def _create(
+    room: Room,
+    ctx: Context,
+    upstream: Upstream,
+    params: Members,
+    ttl_ms: int | None,
+    session: SessionRow | None,
+) -> TaskRow | Response:
     if await room.ledger.open_count_by_caller(ctx.caller.key) >= room.config.limits.open_tasks_per_caller:
         ctx.trace.denied("limit")
         raise too_many("too many open tasks of this caller (limits.open_tasks_per_caller)", retry_after_s=1)
@@ -66,7 +87,8 @@ async def create(
         return made.response
     row = await record(
         room, ctx, upstream, made.reading,
-        session_id=made.session_id, driven=session is not None, tool=rawjson.string(params.get("name")), meta=made.meta,
+        session_id=made.session_id, driven=session is not None,
+        tool=rawjson.string(params.get("name")), meta=made.meta,
     )  # fmt: skip
     await upstream.keep(row)
     return row
@@ -82,7 +104,6 @@ async def record(
     driven: bool,
     tool: str | None,
     meta: bytes | None = None,
-    client_session: str | None = None,
 ) -> TaskRow:
     """Commit a task that upstream has just made; the row is on disk when this returns (DUR-1)."""
     task, now_ms = reading.task, room.clock.now_ms()
@@ -96,7 +117,8 @@ async def record(
         task_id=shown_id, upstream=upstream.name, upstream_task_id=task.task_id, dialect=upstream.dialect.name,
         session_id=session_id, driven=driven, caller=ctx.caller.key, caller_kind=ctx.caller.kind,
         client_session=ctx.client_session, client_dialect=ctx.client_dialect, tool=tool, kinds=ctx.kinds,
-        status=status, status_message=task.status_message, created_at=task.created_at or iso(now_ms), last_updated_at=task.last_updated_at or task.created_at or iso(now_ms),
+        status=status, status_message=task.status_message, created_at=task.created_at or iso(now_ms),
+        last_updated_at=task.last_updated_at or task.created_at or iso(now_ms),
         ttl_ms=task.ttl_ms, poll_interval_ms=task.poll_interval_ms, meta=meta, first_seen_ms=now_ms,
     )  # fmt: skip
     try:

@@ -71,7 +71,7 @@ class Questions:
             await question.refuse(_REFUSED, f"the client that made the task did not declare {kind}")
             ctx.trace.loss("ML-UPDATE", kind)
             return
-        await self._store(
+        stored = await self._store(
             ctx,
             row,
             kind,
@@ -81,6 +81,8 @@ class Questions:
             session_id=question.session_id,
             key=None,
         )
+        if not stored:
+            await question.refuse(_REFUSED, "too many questions of one task (limits.questions_per_task)")
 
     async def status(self, task_pk: int) -> None:
         """Wake those who wait for the task: the server announced a change."""
@@ -199,12 +201,13 @@ class Questions:
         upstream_id: bytes | None,
         session_id: str | None,
         key: str | None,
-    ) -> None:
+    ) -> bool:
+        """Write a question down and show it; False when the task has too many."""
         ledger = self._room.ledger
         known = await ledger.inputs(row.pk, ("outstanding", "answered", "delivered", "closed"))
         if len(known) >= self._room.config.limits.questions_per_task:
             ctx.trace.denied("limit")
-            return
+            return False
         asked = InputRow(
             task_pk=row.pk, key=key or f"{kind}-{len(known) + 1}", method=method, params=params, kind=kind,
             upstream_id=upstream_id, session_id=session_id, asked_ms=self._room.clock.now_ms(),
@@ -212,11 +215,12 @@ class Questions:
         )  # fmt: skip
         stored = await ledger.add_input(asked)
         if stored.state != "outstanding":
-            return
+            return True
         self.asked_after_all(row.pk)
         if stored is asked or stored.asked_ms == asked.asked_ms:
             ctx.trace.event("input.asked", task_id=row.task_id, key=stored.key, kind=kind)
         await self._observe(row, Status.INPUT_REQUIRED, row.status_message)
+        return True
 
     async def _settle(self, row: TaskRow) -> None:
         """Show the task as working again once nothing is outstanding."""

@@ -10,10 +10,11 @@ import contextlib
 from shim.ledger.records import TaskRow
 from shim.tasks.room import Room
 from shim.upstreams.base import Context, NotYet, SessionLost, TaskUnknown
+from shim.upstreams.http import Interrupted
 from shim.wire.errors import ShimError
 from shim.wire.jsonrpc import Response
 
-_RETRY_MS = 1_000
+_PAYLOAD_MS = 1_000
 
 
 class Results:
@@ -37,15 +38,15 @@ class Results:
 
         Raises ShimError, TaskUnknown, SessionLost.
         """
-        bound_ms = self._room.config.tasks.question_wait_ms
-        stream = self.ensure(row)
-        with contextlib.suppress(NotYet):
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(bound_ms / 1000):
-                    return await asyncio.shield(stream)
+        for _ in range(2):
+            # a stream that was open before the end can hang for ever (measured), or break off: once more
+            with contextlib.suppress(TimeoutError, Interrupted):
+                try:
+                    async with asyncio.timeout(_PAYLOAD_MS / 1000):
+                        return await asyncio.shield(self.ensure(row))
+                except NotYet:
+                    return None
             await self.drop(row.pk)
-            async with asyncio.timeout(bound_ms / 1000):
-                return await asyncio.shield(self.ensure(row))
         return None
 
     async def drop(self, pk: int) -> None:

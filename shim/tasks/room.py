@@ -31,7 +31,7 @@ class Room:
     clock: Clock
     sink: AuditSink
     changes: Changes = field(default_factory=Changes)
-    background: set[asyncio.Task[None]] = field(default_factory=set)
+    background: set[asyncio.Task[Any]] = field(default_factory=set)
 
     def upstream(self, row: TaskRow) -> Upstream:
         """Give the upstream that made a task."""
@@ -47,9 +47,18 @@ class Room:
     def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Run work in the background until it ends or the shim stops; a failure is logged, never lost."""
         task = asyncio.create_task(_guarded(work, name), name=name)
-        self.background.add(task)
-        task.add_done_callback(self.background.discard)
+        self.keep(task)
         return task
+
+    def keep(self, task: asyncio.Task[Any]) -> None:
+        """Hold on to work that outlives the request which began it; at the end of the shim it is ended."""
+        self.background.add(task)
+        task.add_done_callback(self._over)
+
+    def _over(self, task: asyncio.Task[Any]) -> None:
+        self.background.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waits for it was told
 
     async def close(self) -> None:
         """End all background work."""

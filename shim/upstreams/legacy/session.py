@@ -28,7 +28,7 @@ from shim.upstreams.http import (
     denied,
     media_type,
 )
-from shim.wire.envelope import related_task_of
+from shim.wire.envelope import related_task_of, with_progress_token
 from shim.wire.era import LEGACY_VERSIONS
 from shim.wire.errors import UpstreamFault
 from shim.wire.ids import IdMaker
@@ -55,7 +55,7 @@ NO_SESSION = "no-session:"
 """Begins the name of a session with a server that gave it no id."""
 
 
-class Gone(Exception):  # noqa: N818 - one server's word; a second request decides
+class Gone(Exception):
     """The server answered as if it did not know the session."""
 
 
@@ -114,11 +114,11 @@ class LegacySession:
         rid = parts.ids.next()
         name = f"{NO_SESSION}{rawjson.string(rid)}"
         blank = cls(parts, _blank(name))
-        response = await blank._post(ctx, write_request(rid, "initialize", params), patient=False)  # noqa: SLF001
+        response = await blank._post(ctx, write_request(rid, "initialize", params), patient=False)
         async with response:
             session_id = response.headers.get("Mcp-Session-Id") or name
             try:
-                answer = await blank._answer(ctx, response, rid, None)  # noqa: SLF001
+                answer = await blank._answer(ctx, response, rid, None)
             except Gone:
                 raise UpstreamFault(
                     -32603, f"the upstream answered initialize with {response.status}", 502
@@ -150,7 +150,7 @@ class LegacySession:
         """True when nothing needs the session."""
         return not (self.load or self.leased or self.readers or self.lost)
 
-    async def request(  # noqa: PLR0913
+    async def request(
         self,
         ctx: Context,
         method: str,
@@ -159,13 +159,17 @@ class LegacySession:
         request_id: bytes | None = None,
         task_pk: int | None = None,
         patient: bool = False,
+        reports: bool = False,
     ) -> Response:
         """Send a request and give its response; what else comes on its stream is taken up on the way.
 
-        `patient` waits without a time limit (a tool may take hours). Raises Gone, Denied, NeverSent,
-        Interrupted, UpstreamFault. When the caller leaves a patient call the server is told (ML-CLOSE).
+        `patient` waits without a time limit (a tool may take hours); `reports` asks for progress if the
+        client did (ML-PROGRESS). Raises Gone, Denied, NeverSent, Interrupted, UpstreamFault. When the
+        caller leaves a patient call the server is told (ML-CLOSE).
         """
         rid = request_id or self._parts.ids.next()
+        if reports and ctx.progress_token is not None:
+            params = with_progress_token(params, rid)
         self._calls[rid] = _Call(ctx, task_pk)
         began = self._parts.clock.ticks_ms()
         try:
@@ -173,7 +177,7 @@ class LegacySession:
             async with response:
                 return await self._answer(ctx, response, rid, task_pk)
         except asyncio.CancelledError:
-            if patient:
+            if patient and task_pk is None:  # a tasks/result is called off by the one who opened it
                 await asyncio.shield(asyncio.ensure_future(self.cancel_request(ctx, rid)))
             raise
         finally:
@@ -223,6 +227,10 @@ class LegacySession:
     async def keep(self, upstream_task_id: str, pk: int) -> None:
         """Note a task that is in the ledger now and let the questions through that came before it."""
         self.tasks[upstream_task_id] = pk
+        await self.release_held()
+
+    async def release_held(self) -> None:
+        """Let the questions through that waited for a create: matched now, or refused."""
         held, self._held = self._held, []
         for ctx, request, task_pk in held:
             await self._question(ctx, request, task_pk)
@@ -255,7 +263,7 @@ class LegacySession:
                 message = read_upstream(frame.data)
                 if isinstance(message, Response) and message.id == rid:
                     return message
-                await self._hear(ctx, message, task_pk)
+                await self._hear(ctx, message, task_pk, on_call=task_pk is None)
             raise Interrupted(-32603, "the upstream's stream ended without the answer", 502)
         body = await link.read(response)
         if response.status == _GONE[1] or (response.status == _GONE[0] and _blames_session(body)):
@@ -294,16 +302,24 @@ class LegacySession:
             if frame.id:
                 self._last_event_id = frame.id
             if frame.data:
-                await self._hear(ctx, read_upstream(frame.data), None)
+                await self._hear(ctx, read_upstream(frame.data), None, on_call=False)
 
     async def _hear(
-        self, ctx: Context, message: Request | Notification | Response, task_pk: int | None
+        self,
+        ctx: Context,
+        message: Request | Notification | Response,
+        task_pk: int | None,
+        *,
+        on_call: bool,
     ) -> None:
-        """Take up what the server says besides the answer that is waited for."""
+        """Take up what the server says besides the answer that is waited for.
+
+        `task_pk` is the task whose stream it comes on; `on_call` says that it comes on that of a call.
+        """
         if isinstance(message, Response):
             return  # an answer to a request that was given up
         if isinstance(message, Request):
-            await self._heard_request(ctx, message, task_pk)
+            await self._heard_request(ctx, message, task_pk, on_call=on_call)
             return
         match message.method:
             case "notifications/progress":
@@ -315,12 +331,16 @@ class LegacySession:
             case "notifications/message":
                 await self._heard_log(message)
 
-    async def _heard_request(self, ctx: Context, request: Request, task_pk: int | None) -> None:
+    async def _heard_request(
+        self, ctx: Context, request: Request, task_pk: int | None, *, on_call: bool
+    ) -> None:
+        related = _related(request.params)
         if request.method == "ping":
             with contextlib.suppress(UpstreamFault, Gone):
                 await self.post(ctx, write_result(request.id, b"{}"))
-        elif self.reserved and _related(request.params) not in self.tasks:
-            # the server asked before it answered the create: wait until the task is in the ledger
+        elif self.reserved and related not in self.tasks and not (on_call and related is None):
+            # the server asked before it answered the create: wait until the task is in the ledger; one
+            # that the create itself asks is not held, the server may answer the create only after it
             self._held.append((ctx, request, task_pk))
         else:
             await self._question(ctx, request, task_pk)
@@ -334,7 +354,7 @@ class LegacySession:
         await self._parts.events.question(Question(request, self.id, pk, refuse))
 
     def _owner(self, request: Request, task_pk: int | None) -> int | None:
-        """Match a question to a task: by related-task, by announcement, by its stream, by being the only one."""
+        """Match a question to a task: by related-task, announcement, its stream, or being the only one."""
         related = _related(request.params)
         if related is not None:
             return self.tasks.get(related)
@@ -356,8 +376,10 @@ class LegacySession:
         call = self._calls.get(message.params.get("progressToken", b""))
         if call is None:
             text = rawjson.string(message.params.get("message"))
-            if text and len(self.tasks) == 1:
-                await self._parts.events.progress(next(iter(self.tasks.values())), text)
+            only = next(iter(self.tasks.values())) if len(self.tasks) == 1 else None
+            pk = self.tasks.get(_related(message.params) or "", only)
+            if text and pk is not None:
+                await self._parts.events.progress(pk, text)
         elif call.ctx.notify is not None and call.ctx.progress_token is not None:
             params = {**message.params, "progressToken": call.ctx.progress_token}
             await call.ctx.notify(Notification(message.method, params))

@@ -1,5 +1,6 @@
 """Speaks to a legacy server in its dialect: what the verbs want, as requests over the right session."""
 
+import contextlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -9,7 +10,7 @@ from shim.audit.sink import NullSink
 from shim.audit.trace import Trace
 from shim.callers.caller import Caller, Kind
 from shim.hub import rawjson
-from shim.hub.codec import Reading, read_create, read_task
+from shim.hub.codec import Reading, TaskUnknownError, read_create, read_task
 from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.ledger.protocol import Ledger
@@ -27,7 +28,7 @@ from shim.upstreams.legacy.pool import Pool, PoolLimits
 from shim.upstreams.legacy.session import Gone, LegacySession, Parts
 from shim.upstreams.legacy.tools import Catalog
 from shim.wire.envelope import initialize_params, with_related_task
-from shim.wire.errors import UpstreamFault
+from shim.wire.errors import METHOD_NOT_FOUND, UpstreamFault
 from shim.wire.jsonrpc import Response, write_notification, write_result
 
 T = TypeVar("T")
@@ -35,6 +36,8 @@ T = TypeVar("T")
 _INVALID_PARAMS = -32602
 _REMEMBERED = 10_000
 _LATEST = "2025-11-25"
+_RUN = ("tools/call", "prompts/get", "resources/read")
+"""What runs something on the server, which may ask and report on the way."""
 
 
 class LegacyUpstream:
@@ -76,11 +79,11 @@ class LegacyUpstream:
 
     async def plain(self, ctx: Context, method: str, params: Members) -> Response:
         """Send a request over a session of the caller; one that may be asked something has it to itself."""
-        asked = bool(ctx.kinds) and method in {"tools/call", "prompts/get", "resources/read"}
+        asked = bool(ctx.kinds) and method in _RUN
         borrow = self.pool.leased if asked else self.pool.reader
 
         async def send(session: LegacySession) -> Response:
-            return await session.request(ctx, method, params, patient=True)
+            return await session.request(ctx, method, params, patient=True, reports=method in _RUN)
 
         for last in (False, True):
             async with borrow(ctx) as session:
@@ -124,7 +127,7 @@ class LegacyUpstream:
             session = await self._driven_session(session_id)
             session.reserved += 1
             try:
-                response = await session.request(ctx, method, body, patient=True)
+                response = await session.request(ctx, method, body, patient=True, reports=True)
             except Gone:
                 raise _gone() from None
             finally:
@@ -134,6 +137,7 @@ class LegacyUpstream:
         made = self._made(ctx, response, session)
         if isinstance(made, Answered) or made.session_id is None:
             self.pool.unreserve(ctx, session)
+            await session.release_held()
         return made
 
     async def _create_on_pool(
@@ -142,7 +146,7 @@ class LegacyUpstream:
         """Send a create; once more on another session if the first was lost before it answered."""
 
         async def send(session: LegacySession) -> Response:
-            return await session.request(ctx, method, body, patient=True)
+            return await session.request(ctx, method, body, patient=True, reports=True)
 
         for _ in range(2):
             session = await self.pool.reserve(ctx)
@@ -152,6 +156,7 @@ class LegacyUpstream:
                 self.pool.unreserve(ctx, session)
             except BaseException:
                 self.pool.unreserve(ctx, session)
+                await session.release_held()
                 raise
         raise _gone()
 
@@ -181,7 +186,10 @@ class LegacyUpstream:
         )
         if response.result is None:
             raise _as_fault(response)
-        return read_task(self.dialect, rawjson.members(response.result))
+        try:
+            return read_task(self.dialect, rawjson.members(response.result))
+        except TaskUnknownError:
+            raise TaskUnknown from None
 
     async def result(self, ctx: Context, row: TaskRow, request_id: bytes) -> Response:
         """Wait for the task's payload; questions on the way are taken up."""
@@ -204,8 +212,9 @@ class LegacyUpstream:
 
     async def abandon_result(self, ctx: Context, row: TaskRow, request_id: bytes) -> None:
         """Send `notifications/cancelled` for a tasks/result (ML-INPUT)."""
-        session = await self._session_of(ctx, row)
-        await session.cancel_request(ctx, request_id)
+        message = write_notification("notifications/cancelled", {"requestId": request_id})
+        with contextlib.suppress(Gone, SessionLost):  # the stream went with its session
+            await (await self._session_of(ctx, row)).post(ctx, message)
 
     async def cancel(self, ctx: Context, row: TaskRow) -> bool:
         """Ask to cancel, where the dialect has it."""
@@ -215,6 +224,8 @@ class LegacyUpstream:
         params = {"taskId": rawjson.encode(row.upstream_task_id)}
         response = await self._on_task(ctx, row, lambda session: session.request(ctx, method, params))
         if response.error is not None:
+            if _code(response.error) == METHOD_NOT_FOUND:
+                return False
             raise _as_fault(response)
         return True
 
@@ -226,7 +237,11 @@ class LegacyUpstream:
         if self.dialect.related_task:
             response = with_related_task(response, row.upstream_task_id)
         message = write_result(asked.upstream_id, response)
-        status = await self._on_task(ctx, row, lambda session: session.post(ctx, message))
+        # no other session than the one that asked can take it
+        session = await self._session_of(ctx, row)
+        status = await self._on(ctx, session, lambda one: one.post(ctx, message))
+        if status >= 500:  # noqa: PLR2004 - down, not refused: it is delivered later
+            raise UpstreamFault(-32603, f"the upstream answered {status}", 502)
         return status < 400  # noqa: PLR2004 - any 2xx will do (NOTIFY)
 
     async def ended(self, row: TaskRow) -> None:
@@ -405,6 +420,6 @@ def _unknown(answer: object) -> bool:
 
 
 def _not_yet(error: bytes) -> bool:
-    """Tell "not completed yet" (servers that do not block) from "unknown": both are -32602, only prose differs."""
+    """Tell "not completed yet" from "unknown": both are -32602, only the prose differs."""
     message = (rawjson.string(rawjson.members(error).get("message")) or "").lower()
     return _code(error) == _INVALID_PARAMS and ("not completed" in message or "not yet" in message)

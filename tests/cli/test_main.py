@@ -1,0 +1,31 @@
+"""The command line as a whole."""
+
+import pytest
+from click.testing import CliRunner
+
+from shim import __version__
+from shim.cli.main import cli
+
+COMMANDS = {"serve", "demo", "check", "probe", "tasks", "mappings"}
+
+
+def test_has_every_command():
+    assert set(cli.commands) == COMMANDS
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in sorted(COMMANDS)), ["tasks", "prune"]])
+def test_explains_itself(command):
+    result = CliRunner().invoke(cli, [*command, "--help"])
+    assert result.exit_code == 0
+    assert result.output.startswith("Usage: ")
+
+
+def test_says_its_version():
+    assert CliRunner().invoke(cli, ["--version"]).output == f"taskshim, version {__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [["nix"], ["serve", "--nix"], ["tasks", "show"]])
+def test_refuses_what_it_does_not_know(arguments):
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output

@@ -114,7 +114,8 @@ async def record(
     # an end is written when its payload is here; a question when it was captured
     status = Status.WORKING if status is Status.INPUT_REQUIRED else status
     new = NewTask(
-        task_id=shown_id, upstream=upstream.name, upstream_task_id=task.task_id, dialect=upstream.dialect.name,
+        task_id=shown_id, upstream=upstream.name,
+        upstream_task_id=task.task_id, dialect=upstream.dialect.name,
         session_id=session_id, driven=driven, caller=ctx.caller.key, caller_kind=ctx.caller.kind,
         client_session=ctx.client_session, client_dialect=ctx.client_dialect, tool=tool, kinds=ctx.kinds,
         status=status, status_message=task.status_message, created_at=task.created_at or iso(now_ms),

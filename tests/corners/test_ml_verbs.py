@@ -20,7 +20,7 @@ ACK = {"resultType": "complete"}
         ("completed", text("ok"), "completed", {**ACK, **text("ok")}),
         ("completed", text("no", isError=True), "completed", {**ACK, **text("no", isError=True)}),
         ("failed", text("no", isError=True), "completed", {**ACK, **text("no", isError=True)}),
-        ("failed", Error(-32000, "no", {"a": 1}), "failed", {"code": -32000, "message": "no", "data": {"a": 1}}),
+        ("failed", Error(-32000, "no", 1), "failed", {"code": -32000, "message": "no", "data": 1}),
         ("failed", text("why"), "failed", {"code": -32603, "message": "why"}),
         ("failed", {"_meta": {RELATED_TASK: {"taskId": "task-1"}}}, "failed", None),
         ("cancelled", text("ok"), "cancelled", None),

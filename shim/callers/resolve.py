@@ -37,8 +37,11 @@ class Resolver:
         return Caller(self.keys.hash("caller", f"session:{session_id}"), "session")
 
 
-def build_resolver(identity: Identity, keys: Keys) -> Resolver:
-    """Build the configured sources; with none a bearer credential names its caller."""
+def build_resolver(identity: Identity, keys: Keys, *, judged: bool = True) -> Resolver:
+    """Build the configured sources; with none a bearer credential names its caller.
+
+    `judged` tells whether upstream sees the callers' own credentials (OWN-VOUCH).
+    """
     sources: list[Source] = []
     for name in identity.sources:
         if name == "api_key":
@@ -46,5 +49,5 @@ def build_resolver(identity: Identity, keys: Keys) -> Resolver:
         elif name == "header":
             sources.append(HeaderSource(keys, identity.header.name, identity.header.trusted_proxies))
         else:
-            sources.append(TokenSource(keys))
-    return Resolver(keys, sources or [TokenSource(keys)], required=bool(sources))
+            sources.append(TokenSource(keys, judged=judged))
+    return Resolver(keys, sources or [TokenSource(keys, judged=judged)], required=bool(sources))

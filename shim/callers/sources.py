@@ -89,10 +89,14 @@ class HeaderSource:
 
 
 class TokenSource:
-    """A bearer credential taken by what it says of itself (kind `token`); see OWN-VOUCH."""
+    """A bearer credential taken by what it says of itself (kind `token`); see OWN-VOUCH.
 
-    def __init__(self, keys: Keys) -> None:
+    `judged` is False where no upstream sees it: then nothing it claims is believed, and it stands for itself.
+    """
+
+    def __init__(self, keys: Keys, *, judged: bool = True) -> None:
         self._keys = keys
+        self._judged = judged
         self._warned = False
 
     def identify(self, headers: CIMultiDictProxy[str], peer: str | None) -> Caller | None:  # noqa: ARG002
@@ -100,7 +104,7 @@ class TokenSource:
         credential = credential_of(self._keys, headers)
         if credential is None:
             return None
-        claims = _claims(_token(credential.authorization) or "")
+        claims = _claims(_token(credential.authorization) or "") if self._judged else {}
         issuer, subject = claims.get("iss"), claims.get("sub")
         if isinstance(issuer, str) and isinstance(subject, str):
             identity = json.dumps(["jwt", issuer, subject])

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from shim.callers.caller import Caller
-from shim.callers.vouch import VouchBook
 from shim.config import Config
 from shim.fronts.reply import Reply
+from shim.fronts.vouching import Vouching
 from shim.hub import rawjson
 from shim.hub.codec import write_create, write_get
 from shim.hub.dialect import Dialect
@@ -51,7 +50,6 @@ class Call:
     meta: ModernMeta
     ctx: Context
     upstream: Upstream
-    vouched: bool
     idempotency_key: str | None
 
 
@@ -61,11 +59,11 @@ Handler = Callable[[Call], Awaitable[Response]]
 class ModernFront:
     """Serves modern requests; a method that is not in the table does not exist (ML-GONE)."""
 
-    def __init__(self, config: Config, tasks: Tasks, dialect: Dialect, vouches: VouchBook) -> None:
+    def __init__(self, config: Config, tasks: Tasks, dialect: Dialect, vouching: Vouching) -> None:
         self._config = config
         self._tasks = tasks
         self._dialect = dialect
-        self._vouches = vouches
+        self._vouching = vouching
         methods = dialect.methods
         self._handlers: Mapping[str, Handler] = {
             "server/discover": self._discover,
@@ -82,6 +80,7 @@ class ModernFront:
             str(methods.cancel): self._cancel,
         }
         self._needs_extension = frozenset((str(methods.get), str(methods.update), str(methods.cancel)))
+        self._stored = self._needs_extension | {"server/discover"}
 
     async def handle(
         self,
@@ -114,9 +113,11 @@ class ModernFront:
             raise missing_capability()
         _fill(ctx, meta, reply)
         call = Call(
-            message, meta, ctx, upstream, self._vouched(ctx.caller),
+            message, meta, ctx, upstream,
             _idempotency_key(http, meta) if message.method == "tools/call" else None,
         )  # fmt: skip
+        if message.method in self._stored or call.idempotency_key is not None:
+            await self._vouching.ensure(ctx)
         response = await handler(call)
         if response.error is not None:
             code, error_message, data = modern_error(response.error)
@@ -164,7 +165,7 @@ class ModernFront:
 
     async def _get(self, call: Call) -> Response:
         call.ctx.trace.rule("ML-GET")
-        row = await self._tasks.get(call.ctx, _task_id(call.request.params), vouched=call.vouched)
+        row = await self._tasks.get(call.ctx, _task_id(call.request.params))
         task = await self._tasks.shown(call.ctx, row)
         return _result(write_get(self._dialect, task))
 
@@ -179,12 +180,12 @@ class ModernFront:
                 rawjson.members(answer)
         except rawjson.RawJsonError as exc:
             raise invalid_params(f"params.inputResponses: {exc}") from exc
-        await self._tasks.update(call.ctx, _task_id(call.request.params), responses, vouched=call.vouched)
+        await self._tasks.update(call.ctx, _task_id(call.request.params), responses)
         return _result(ACK)
 
     async def _cancel(self, call: Call) -> Response:
         call.ctx.trace.rule("ML-CANCEL")
-        await self._tasks.cancel(call.ctx, _task_id(call.request.params), vouched=call.vouched)
+        await self._tasks.cancel(call.ctx, _task_id(call.request.params))
         return _result(ACK)
 
     def _outcome(self, row: TaskRow) -> Response:
@@ -200,9 +201,6 @@ class ModernFront:
         facts = await call.upstream.facts(call.ctx)
         server_info = facts.init.get("serverInfo")
         return _result(modern_result(response.result, method=call.request.method, server_info=server_info))
-
-    def _vouched(self, caller: Caller) -> bool:
-        return caller.kind != "token" or self._vouches.is_vouched(caller)
 
 
 def _fill(ctx: Context, meta: ModernMeta, reply: Reply) -> None:

@@ -46,12 +46,12 @@ class Observer:
         """Let the next reader ask upstream: an update or a cancel came in between."""
         self._seen.pop(pk, None)
 
-    async def current(self, ctx: Context, row: TaskRow, *, at_once: bool = False) -> TaskRow:
-        """Give the task as it is now; `at_once` takes no older observation (OWN-VOUCH). Raises ShimError."""
-        if row.status in TERMINAL and not at_once:
+    async def current(self, ctx: Context, row: TaskRow) -> TaskRow:
+        """Give the task as it is now. Raises ShimError."""
+        if row.status in TERMINAL:
             return row
         seen = self._seen.get(row.pk)
-        if seen is not None and not at_once and self._fresh(row, seen):
+        if seen is not None and self._fresh(row, seen):
             return replace(row, last_updated_at=seen.last_updated_at)
         # a second credential of the same caller is no reader of the first one's flight (OWN-VOUCH)
         key = (row.pk, ctx.caller.credential.fingerprint if ctx.caller.credential else "")

@@ -62,41 +62,27 @@ class Tasks:
         """Make a task, or give the answer that upstream gave instead. Raises ShimError."""
         return await create(self.room, ctx, upstream, params, ttl_ms=ttl_ms, session=session)
 
-    async def get(self, ctx: Context, task_id: str, *, vouched: bool = True) -> TaskRow:
-        """Read a task of the caller's. Raises ShimError.
-
-        `vouched` is False for a credential that upstream has not accepted lately (OWN-VOUCH): then
-        upstream is asked with it even about a task that has ended.
-        """
+    async def get(self, ctx: Context, task_id: str) -> TaskRow:
+        """Read a task of the caller's. Raises ShimError."""
         row = await own(self.room.ledger, ctx, task_id)
         self.room.ledger.touch(row.pk, self.room.clock.now_ms())
-        return await self.observer.current(ctx, row, at_once=not vouched)
+        return await self.observer.current(ctx, row)
 
     async def shown(self, ctx: Context, row: TaskRow) -> Task:
         """Show a row to a client that can answer what it declared."""
         asked = () if row.status in TERMINAL else await self.room.ledger.inputs(row.pk)
         return task_of(row, asked, ctx.kinds)
 
-    async def update(
-        self, ctx: Context, task_id: str, responses: Mapping[str, bytes], *, vouched: bool = True
-    ) -> None:
+    async def update(self, ctx: Context, task_id: str, responses: Mapping[str, bytes]) -> None:
         """Take answers to a task's questions; returns once they are on disk. Raises ShimError."""
-        row = (
-            await self.get(ctx, task_id, vouched=False)
-            if not vouched
-            else await own(self.room.ledger, ctx, task_id)
-        )
+        row = await own(self.room.ledger, ctx, task_id)
         if row.status not in TERMINAL:
             await self.questions.answer(ctx, row, responses)
             self.observer.forget(row.pk)
 
-    async def cancel(self, ctx: Context, task_id: str, *, vouched: bool = True) -> TaskRow:
+    async def cancel(self, ctx: Context, task_id: str) -> TaskRow:
         """Cancel a task of the caller's and give it as it then is. Raises ShimError."""
-        row = (
-            await self.get(ctx, task_id, vouched=False)
-            if not vouched
-            else await own(self.room.ledger, ctx, task_id)
-        )
+        row = await own(self.room.ledger, ctx, task_id)
         return await cancel(self.room, self.observer, ctx, row)
 
     async def ended(self, ctx: Context, row: TaskRow) -> TaskRow:

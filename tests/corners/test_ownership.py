@@ -1,0 +1,200 @@
+"""Not yours and not there look the same, whoever asks and however (OWN-CHECK, LL-OWN, OWN-VOUCH)."""
+
+import base64
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shim.app import App, running
+from tests.client import LegacyClient, ModernClient, Reply
+from tests.scripted import Raw, Scripted, Seen, task, text, tool
+from tests.shim import config_for
+
+
+def jwt(subject: str, signature: str) -> str:
+    """A JWT that says whose it is; nobody here checks the signature but the upstream."""
+    parts = ({"alg": "RS256"}, {"iss": "https://issuer", "sub": subject})
+    head, claims = (
+        base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts
+    )
+    return f"Bearer {head}.{claims}.{signature}"
+
+
+KEYS = {
+    "sources": ["api_key"],
+    "api_key": {"keys": {"a": "key-of-alice-0123456789", "b": "key-of-bob-0123456789"}},
+}
+PAIRS: dict[str, tuple[dict[str, Any], dict[str, str], dict[str, str]]] = {
+    "api_key": (KEYS, {"X-Api-Key": "key-of-alice-0123456789"}, {"X-Api-Key": "key-of-bob-0123456789"}),
+    "header": ({"sources": ["header"]}, {"X-Forwarded-User": "alice"}, {"X-Forwarded-User": "bob"}),
+    "token": ({}, {"Authorization": "Bearer alice"}, {"Authorization": "Bearer bob"}),
+    "jwt": ({}, {"Authorization": jwt("alice", "s")}, {"Authorization": jwt("bob", "s")}),
+    "none": ({}, {"Authorization": "Bearer alice"}, {}),
+}
+
+Touch = Callable[[App, dict[str, str], str], Awaitable[Reply]]
+
+
+def modern(verb: str, **options: Any) -> Touch:
+    async def touch(app: App, headers: dict[str, str], task_id: str) -> Reply:
+        async with ModernClient(app.url, headers=headers) as client:
+            return await client.tasks(verb, task_id, id=7, **options)
+
+    return touch
+
+
+def legacy(verb: str) -> Touch:
+    async def touch(app: App, headers: dict[str, str], task_id: str) -> Reply:
+        async with LegacyClient(app.url, headers=headers) as client:
+            await client.initialize()
+            return await client.tasks(verb, task_id, id=7, headers={"Mcp-Session-Id": client.session})
+
+    return touch
+
+
+TOUCHES: dict[str, Touch] = {
+    "modern get": modern("get"),
+    "modern update": modern("update", inputResponses={"k": {}}),
+    "modern cancel": modern("cancel"),
+    "legacy get": legacy("get"),
+    "legacy result": legacy("result"),
+    "legacy cancel": legacy("cancel"),
+}
+
+
+def seen_by_client(reply: Reply) -> tuple[int, bytes, dict[str, str]]:
+    """All of an answer that could tell one case from another; session ids differ by nature."""
+    apart = {"x-request-id", "date"}
+    return reply.status, reply.body, {k: v for k, v in reply.headers.items() if k.lower() not in apart}
+
+
+def reasons(folder: Path) -> list[str]:
+    """Why requests were denied, in order."""
+    lines = (json.loads(line) for line in (folder / "audit.jsonl").read_text().splitlines())
+    return [event["reason"] for event in lines if event["event"] == "denied"]
+
+
+async def made_by(app: App, upstream: Scripted, headers: dict[str, str]) -> str:
+    """A task of the caller with these headers."""
+    upstream.on("tools/list", {"tools": [tool("run", "optional")]})
+    upstream.once("tools/call", {"task": task("9b2d4c9e-3f1b-4a57-8a51-0f2f7a3f6c11")})
+    async with ModernClient(app.url, headers=headers) as client:
+        return str((await client.call("run")).result["taskId"])
+
+
+@pytest.mark.rule("OWN-CHECK", "OWN-ID", "OWN-NONE", "LL-OWN")
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("touch", TOUCHES)
+async def test_a_foreign_task_and_no_task_look_the_same(
+    upstream: Scripted, tmp_path: Path, pair: str, touch: str
+) -> None:
+    identity, alice, bob = PAIRS[pair]
+    async with running(
+        config_for(upstream.url, tmp_path, upstream={"dialect": "experimental"}, identity=identity)
+    ) as app:
+        task_id = await made_by(app, upstream, alice)
+        foreign = await TOUCHES[touch](app, bob, task_id)
+        unknown = await TOUCHES[touch](app, bob, "0c8f9a52-30f6-4a53-9d3f-91b0f4f4c001")
+        assert foreign.error["code"] == -32602
+        assert seen_by_client(foreign) == seen_by_client(unknown)
+        assert [one.method for one in upstream.requests if (one.method or "").startswith("tasks/")] == []
+    assert reasons(tmp_path) == ["not_owner", "unknown_task"]
+
+
+WAYS: dict[str, Callable[[LegacyClient], Awaitable[Reply]]] = {
+    "POST": lambda client: client.request("ping", id=7),
+    "list": lambda client: client.request("tasks/list", id=7),
+    "response": lambda client: client.respond("q-1", {"action": "accept"}),
+    "notification": lambda client: client.notify("notifications/initialized"),
+    "DELETE": lambda client: client.delete(),
+    "GET": lambda client: client.send(
+        None, http_method="GET", headers=client.headers | client.own_headers(None)
+    ),
+}
+
+
+@pytest.mark.rule("OWN-CHECK", "LL-OWN")
+@pytest.mark.parametrize("pair", ["api_key", "header", "token", "jwt"])
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_foreign_session_and_no_session_look_the_same(
+    upstream: Scripted, tmp_path: Path, pair: str, way: str
+) -> None:
+    identity, alice, bob = PAIRS[pair]
+    async with (
+        running(
+            config_for(upstream.url, tmp_path, upstream={"dialect": "experimental"}, identity=identity)
+        ) as app,
+        LegacyClient(app.url, headers=alice) as owner,
+        LegacyClient(app.url, headers=bob) as stranger,
+    ):
+        await owner.initialize()
+        so_far = len(upstream.requests)
+        stranger.session, stranger.initialized = owner.session, True
+        foreign = await WAYS[way](stranger)
+        stranger.session = "no-such-session"
+        unknown = await WAYS[way](stranger)
+        assert foreign.status == 404
+        assert seen_by_client(foreign) == seen_by_client(unknown)
+        assert len(upstream.requests) == so_far
+    assert reasons(tmp_path) == ["session_foreign", "unknown_session"]
+
+
+def only(accepted: str, answer: dict[str, Any]) -> Callable[[Seen], Any]:
+    """An upstream that takes one credential and no other."""
+
+    def judge(seen: Seen) -> Any:
+        if seen.headers.get("Authorization") == accepted:
+            return answer
+        return Raw(b"", 401, {"WWW-Authenticate": "Bearer"})
+
+    return judge
+
+
+@pytest.mark.rule("OWN-VOUCH")
+@pytest.mark.parametrize("touch", TOUCHES)
+@pytest.mark.parametrize("known", [True, False])
+async def test_a_forged_token_learns_nothing_from_the_ledger(
+    upstream: Scripted, tmp_path: Path, touch: str, *, known: bool
+) -> None:
+    real, forged = jwt("alice", "real"), jwt("alice", "forged")
+    async with running(config_for(upstream.url, tmp_path, upstream={"dialect": "experimental"})) as app:
+        task_id = await made_by(app, upstream, {"Authorization": real})
+        upstream.on("tasks/get", task(task_id, "completed"))
+        upstream.on("tasks/result", text("secret"))
+        async with ModernClient(app.url, headers={"Authorization": real}) as owner:
+            assert (await owner.tasks("get", task_id)).result["status"] == "completed"
+        upstream.on("ping", only(real, {}))
+        upstream.on("initialize", only(real, upstream.init_result))
+        reply = await TOUCHES[touch](app, {"Authorization": forged}, task_id if known else "nothing")
+        assert (reply.status, reply.body) == (401, b"")
+
+
+@pytest.mark.rule("OWN-VOUCH", "LL-LIST")
+async def test_a_forged_token_lists_nothing(upstream: Scripted, tmp_path: Path) -> None:
+    real, forged = jwt("alice", "real"), jwt("alice", "forged")
+    async with (
+        running(config_for(upstream.url, tmp_path, upstream={"dialect": "experimental"})) as app,
+        LegacyClient(app.url, headers={"Authorization": real}) as client,
+    ):
+        await made_by(app, upstream, {"Authorization": real})
+        await client.initialize()
+        upstream.on("ping", only(real, {}))
+        upstream.on("tasks/get", task(status="working"))
+        assert len((await client.request("tasks/list")).result["tasks"]) == 1
+        reply = await client.request("tasks/list", headers={"Authorization": forged})
+        assert (reply.status, reply.body) == (401, b"")
+
+
+@pytest.mark.rule("OWN-VOUCH", "OWN-CREDENTIAL")
+async def test_where_upstream_sees_no_credential_a_claim_is_not_believed(
+    upstream: Scripted, tmp_path: Path
+) -> None:
+    sections = {"dialect": "experimental", "credentials": "none"}
+    async with running(config_for(upstream.url, tmp_path, upstream=sections)) as app:
+        task_id = await made_by(app, upstream, {"Authorization": jwt("alice", "real")})
+        upstream.on("tasks/get", task(task_id))
+        reply = await TOUCHES["modern get"](app, {"Authorization": jwt("alice", "forged")}, task_id)
+        assert reply.error["code"] == -32602

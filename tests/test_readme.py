@@ -47,4 +47,6 @@ def test_every_command_and_flag_is_named() -> None:
 
 def test_every_path_is_named() -> None:
     assert all(f"`{path}`" in _part("Endpoints") for path in routes("/mcp"))
-    assert all(f"`{path}`" in _part("Endpoints") for path in ("/healthz", "/readyz", "/metrics", "/upstreams"))
+    assert all(
+        f"`{path}`" in _part("Endpoints") for path in ("/healthz", "/readyz", "/metrics", "/upstreams")
+    )

@@ -123,7 +123,7 @@ class Endpoint:
             return reply.relayed_denial(exc)
         fault = as_fault(exc)
         if fault is None:
-            log.exception("a request failed", request_id=trace.request_id, exc_info=exc)
+            log.error("a request failed", request_id=trace.request_id, exc_info=exc)
             fault = internal()
         if fault.reason is not None and trace.outcome is None:
             trace.denied(fault.reason)

@@ -70,7 +70,7 @@ class ClientSessions:
     async def opened(
         self, session_id: str | None, body: bytes, ctx: Context, dialect: Dialect, resolver: Resolver
     ) -> bytes | None:
-        """Write a new session down before its id is passed on; fit the capabilities to the client's dialect."""
+        """Write a new session down before its id is passed on; fit capabilities to the dialect."""
         message = read_upstream(body)
         if not isinstance(message, Response) or message.result is None or message.id is None:
             return None

@@ -147,7 +147,8 @@ class Observer:
 
     async def _ended(self, ctx: Context, row: TaskRow, task: Task) -> TaskRow:
         states = self._room.upstream(row).dialect.inwards.values()
-        cancelled = row.cancel_requested and Status.CANCELLED not in states  # it says error for both (CS-STATUS)
+        # a dialect without the state says error for both (CS-STATUS)
+        cancelled = row.cancel_requested and Status.CANCELLED not in states
         if task.status is Status.CANCELLED or (task.status is Status.FAILED and cancelled):
             return await self.end(row, End(Status.CANCELLED), task, ctx=ctx)
         if task.result is not None or task.error is not None:

@@ -196,7 +196,7 @@ def declared_kinds(capabilities: bytes | None) -> Members:
 
 
 def initialize_params(name: str, version: str, capabilities: Members, protocol: str) -> Members:
-    """Build an initialize for an upstream session: that client's name, its kinds, never tasks (ML-SESSION)."""
+    """Build an initialize for an upstream session: that client's name and kinds, never tasks."""
     return {
         "protocolVersion": rawjson.encode(protocol),
         "capabilities": rawjson.join(capabilities),

@@ -70,7 +70,7 @@ class SseParser:
         return frames
 
     def finish(self) -> list[Frame]:
-        """Give what the stream's end completes: a frame that ended in a lone CR, or the bytes of half a frame."""
+        """Give what the stream's end completes: a frame that ended in a lone CR, or half a frame."""
         if bytes(self._buffer[self._line_start :]) == b"\r":
             frame = self._frame(self.rest)
         else:

@@ -6,6 +6,7 @@ holds a task, or a call that may be asked something, is not shared with a second
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -232,10 +233,8 @@ class Pool:
         task.add_done_callback(self._warming.discard)
 
     async def _spare(self, ctx: Context, group: _Group) -> None:
-        try:
+        with contextlib.suppress(Exception):  # a spare is a courtesy; the create that needs one reports
             await self._new(ctx, group)
-        except Exception:  # noqa: BLE001, S110 - a spare is a courtesy; the create that needs one reports
-            pass
 
 
 def _shareable(session: LegacySession) -> bool:

@@ -119,9 +119,13 @@ async def test_nothing_a_client_was_told_is_lost(tmp_path: Path) -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}/mcp"
     try:
-        for _ in range(ROUNDS):
+        for number in range(ROUNDS):
+            folder = tmp_path / str(
+                number
+            )  # a ledger of its own: open tasks hold sessions, and those are bounded
+            folder.mkdir()
             told = Told(kill_after=dice.randint(1, FEW))
-            async with shim(upstream, tmp_path, port) as process:
+            async with shim(upstream, folder, port) as process:
                 working = [asyncio.create_task(work(url, told)) for _ in range(CLIENTS)]
                 enough = asyncio.create_task(told.enough.wait())
                 await asyncio.wait([enough, *working], return_when=asyncio.FIRST_COMPLETED)
@@ -129,7 +133,7 @@ async def test_nothing_a_client_was_told_is_lost(tmp_path: Path) -> None:
                 for ended in await asyncio.gather(*working, return_exceptions=True):
                     assert isinstance(ended, aiohttp.ClientError | ConnectionError), ended
                 enough.cancel()
-            async with shim(upstream, tmp_path, port):
+            async with shim(upstream, folder, port):
                 await hold(url, told)
     finally:
         await runner.cleanup()

@@ -192,7 +192,10 @@ async def _dialect(config: Config, link: Link, sink: AuditSink) -> str:
     settings = config.upstream[0]
     if settings.dialect != "auto":
         return settings.dialect
-    verdict = await probe(link, sink, settings.name)
+    token = service_token(settings) if settings.credentials == "service" else None
+    signed = [("Authorization", f"Bearer {token}")] if token else []
+    headers = [*settings.fixed_headers().items(), *signed]
+    verdict = await probe(link, sink, settings.name, headers)
     if verdict.era is Era.MODERN:
         raise StartError(
             f"upstream {settings.name!r} speaks 2026-07-28 already; "

@@ -14,7 +14,7 @@ from shim.app import StartError
 from shim.callers.keys import KeyFileError
 from shim.config import Config, ConfigError, load_config
 from shim.hub.dialect import DialectError
-from shim.ledger.protocol import LedgerLocked
+from shim.ledger.protocol import LedgerError
 
 FOUND = 1
 COULD_NOT = 2
@@ -61,7 +61,7 @@ def operator_errors(command: Callable[P, R]) -> Callable[P, R]:
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
-        except (ConfigError, DialectError, KeyFileError, LedgerLocked, StartError) as exc:
+        except (ConfigError, DialectError, KeyFileError, LedgerError, StartError) as exc:
             fail(str(exc))
 
     return guarded

@@ -84,7 +84,7 @@ class Observer:
         observed = await room.ledger.observe(
             row.pk,
             status=end.status,
-            status_message=task.status_message if task else row.status_message,
+            status_message=task.status_message if task else None,
             last_updated_at=(task.last_updated_at if task else None) or row.last_updated_at,
             ttl_ms=task.ttl_ms if task else row.ttl_ms,
             poll_interval_ms=row.poll_interval_ms,

@@ -178,8 +178,10 @@ async def test_a_call_cut_off_is_never_sent_again(upstream: Scripted, tmp_path: 
         calling = asyncio.create_task(ml.client.call("plain"))
         await call.opened()
         await call.abort()
-        assert (await calling).error["code"] == -32603
+        error = (await calling).error
+    assert (error["code"], error["message"].partition(":")[0]) == (-32603, "outcome unknown")
     assert len(upstream.seen("tools/call")) == 1
+    assert [event["rule"] for event in ml.events("upstream.invalid")] == ["ML-SESSION-LOST"]
 
 
 @pytest.mark.rule("ML-UPDATE")

@@ -24,11 +24,12 @@ from shim.upstreams.base import (
     SessionLost,
     TaskUnknown,
 )
+from shim.upstreams.http import Interrupted
 from shim.upstreams.legacy.pool import Pool, PoolLimits
 from shim.upstreams.legacy.session import Gone, LegacySession, Parts
 from shim.upstreams.legacy.tools import Catalog
 from shim.wire.envelope import initialize_params, with_related_task
-from shim.wire.errors import METHOD_NOT_FOUND, UpstreamFault
+from shim.wire.errors import METHOD_NOT_FOUND, UpstreamFault, outcome_unknown
 from shim.wire.jsonrpc import Response, write_notification, write_result
 
 T = TypeVar("T")
@@ -83,6 +84,8 @@ class LegacyUpstream:
         borrow = self.pool.leased if asked else self.pool.reader
 
         async def send(session: LegacySession) -> Response:
+            if method == "tools/call":
+                return await self._run(ctx, session, method, params)
             return await session.request(ctx, method, params, patient=True, reports=method in _RUN)
 
         for last in (False, True):
@@ -146,7 +149,7 @@ class LegacyUpstream:
         """Send a create; once more on another session if the first was lost before it answered."""
 
         async def send(session: LegacySession) -> Response:
-            return await session.request(ctx, method, body, patient=True, reports=True)
+            return await self._run(ctx, session, method, body)
 
         for _ in range(2):
             session = await self.pool.reserve(ctx)
@@ -159,6 +162,14 @@ class LegacyUpstream:
                 await session.release_held()
                 raise
         raise _gone()
+
+    async def _run(self, ctx: Context, session: LegacySession, method: str, params: Members) -> Response:
+        """Send a call that must not run twice: one that was cut off may have run (ML-SESSION-LOST)."""
+        try:
+            return await session.request(ctx, method, params, patient=True, reports=True)
+        except Interrupted as exc:
+            ctx.trace.event("upstream.invalid", rule="ML-SESSION-LOST", detail="cut off mid-flight")
+            raise outcome_unknown() from exc
 
     def _made(self, ctx: Context, response: Response, session: LegacySession) -> Created | Answered:
         reading = None

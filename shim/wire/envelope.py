@@ -10,7 +10,7 @@ import msgspec
 from shim.hub import rawjson
 from shim.hub.rawjson import Members, RawJsonError
 from shim.wire.era import META_VERSION, MODERN_VERSIONS
-from shim.wire.errors import TASKS_EXTENSION, invalid_params, unsupported_version
+from shim.wire.errors import TASKS_EXTENSION, UpstreamFault, invalid_params, unsupported_version
 
 META_CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
 META_CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
@@ -33,7 +33,10 @@ _CACHEABLE = frozenset((
     "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list",
     "resources/read",
 ))  # fmt: skip
-_MODERN_META = frozenset((META_VERSION, META_CLIENT_INFO, META_CLIENT_CAPABILITIES, META_LOG_LEVEL))
+_ENVELOPE_META = frozenset((
+    META_VERSION, META_CLIENT_INFO, META_CLIENT_CAPABILITIES, META_LOG_LEVEL, META_SERVER_INFO,
+    META_SUBSCRIPTION, RELATED_TASK, "progressToken",
+))  # fmt: skip
 _MODERN_PARAMS = frozenset(("_meta", "task", "inputResponses", "requestState"))
 _COMPLETE = b'"complete"'
 _NO_CACHE = {"ttlMs": b"0", "cacheScope": b'"private"'}
@@ -86,7 +89,7 @@ def read_modern_meta(params: Members) -> ModernMeta:
         declares_tasks=_declared(extensions.get(TASKS_EXTENSION)),
         log_level=rawjson.string(meta.get(META_LOG_LEVEL)),
         progress_token=meta.get("progressToken"),
-        foreign={key: value for key, value in meta.items() if key not in _MODERN_META | {"progressToken"}},
+        foreign={key: value for key, value in meta.items() if key not in _ENVELOPE_META},
     )
 
 
@@ -141,7 +144,7 @@ def modern_error(error: bytes) -> tuple[int, str, bytes | None]:
     """Give an upstream's error as modern clients know it: code, message, data (ERRORS)."""
     members = rawjson.members(error)
     raw_code = rawjson.decode(members.get("code", b"-32603"))
-    code = raw_code if isinstance(raw_code, int) else -32603
+    code = raw_code if isinstance(raw_code, int) and not isinstance(raw_code, bool) else -32603
     message = rawjson.string(members.get("message")) or ""
     return (_INVALID_PARAMS if code == _NOT_FOUND_LEGACY else code), message, members.get("data")
 
@@ -149,13 +152,17 @@ def modern_error(error: bytes) -> tuple[int, str, bytes | None]:
 def task_result(result: bytes) -> bytes:
     """Give a stored result as a whole modern result (ML-TERMINAL)."""
     members = rawjson.members(strip_related_task(result))
-    return result if "resultType" in members else rawjson.join({"resultType": _COMPLETE, **members})
+    return (
+        rawjson.join(members)
+        if "resultType" in members
+        else rawjson.join({"resultType": _COMPLETE, **members})
+    )
 
 
 def strip_related_task(result: bytes) -> bytes:
     """Take only the related-task key off a result or params object."""
-    if RELATED_TASK.encode() not in result:
-        return result
+    if b"related-task" not in result and b"\\u" not in result:
+        return result  # the key's slash may be escaped, and any letter of it
     members = rawjson.members(result)
     meta = _object(members.get("_meta"))
     if meta.pop(RELATED_TASK, None) is None:
@@ -217,8 +224,8 @@ def fit_capabilities(init: bytes, *, tasks: bool) -> bytes:
 
 def tool_names(result: bytes) -> list[str]:
     """Give the names in a tools/list result."""
-    tools = _list.decode(rawjson.members(result).get("tools", b"[]"))
-    names = (rawjson.string(rawjson.members(bytes(tool)).get("name")) for tool in tools)
+    tools = _items(rawjson.members(result).get("tools", b"[]"))
+    names = (rawjson.string(tool.get("name")) for tool in tools)
     return [name for name in names if name is not None]
 
 
@@ -236,8 +243,14 @@ def tools_with_support(result: bytes, support: Mapping[str, str]) -> bytes:
 
 
 def _each_tool(tools: bytes, change: Callable[[Members], Members]) -> bytes:
-    items = _list.decode(tools)
-    return b"[" + b",".join(rawjson.join(change(rawjson.members(bytes(item)))) for item in items) + b"]"
+    return b"[" + b",".join(rawjson.join(change(tool)) for tool in _items(tools)) + b"]"
+
+
+def _items(tools: bytes) -> list[Members]:
+    try:
+        return [rawjson.members(bytes(item)) for item in _list.decode(tools)]
+    except msgspec.ValidationError as exc:
+        raise UpstreamFault(-32603, "the upstream's tools are no list", 502) from exc
 
 
 _list = msgspec.json.Decoder(list[msgspec.Raw])

@@ -8,7 +8,6 @@ from multidict import CIMultiDictProxy
 
 from shim.hub import rawjson
 from shim.hub.codec import Lenient
-from shim.wire.era import MODERN_VERSIONS
 from shim.wire.errors import header_mismatch
 from shim.wire.jsonrpc import Request
 
@@ -35,6 +34,8 @@ def check_modern_headers(
         return ()
     named = rawjson.string(request.params.get(member))
     given = _single(headers, "Mcp-Name")
+    if given is None and named is None and member == "taskId":
+        return ()  # there is nothing to mirror; the method says what is missing
     if given is None and member == "taskId" and missing_name == "allow":
         return (Lenient("VALIDATE", "Mcp-Name missing"),)
     if given is None:
@@ -59,12 +60,7 @@ def encode_value(value: str) -> str:
     plain = all(ord(char) in _PRINTABLE for char in value) and value == value.strip()
     if plain and not (value.startswith(_PREFIX) and value.endswith(_SUFFIX)):
         return value
-    return _PREFIX + base64.b64encode(value.encode()).decode() + _SUFFIX
-
-
-def served_version(version: str) -> bool:
-    """Tell whether a modern version is served."""
-    return version in MODERN_VERSIONS
+    return _PREFIX + base64.b64encode(value.encode("utf-8", "surrogatepass")).decode() + _SUFFIX
 
 
 def _require(headers: CIMultiDictProxy[str], name: str, expected: str) -> None:

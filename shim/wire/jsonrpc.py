@@ -5,6 +5,7 @@ an upstream as it comes.
 """
 
 import re
+from collections.abc import Mapping
 
 import msgspec
 
@@ -14,7 +15,17 @@ from shim.wire.errors import ClientFault, UpstreamFault, invalid_request, parse_
 
 _INTEGER = re.compile(rb"-?(?:0|[1-9][0-9]*)")
 _VERSION = b'"2.0"'
+_NULL = b"null"
 _OBJECT = b"{"
+_ENVELOPE = {key.lower(): key for key in ("jsonrpc", "id", "method", "params", "result", "error")}
+_PARAMS = {
+    key.lower(): key
+    for key in (
+        "_meta", "name", "arguments", "uri", "cursor", "method", "params",
+        "task", "taskId", "ttl", "inputResponses", "requestState",
+    )
+}  # fmt: skip
+"""What the shim reads, by its lower case: a server that overlooks case must not read more than it did."""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -46,16 +57,14 @@ Message = Request | Notification | Response
 def read_client(body: bytes) -> Message:
     """Read a client's message. Raises ClientFault with HTTP 400."""
     try:
-        if not body.isascii():
-            body.decode()
         envelope = rawjson.strict_members(body)
+        _refuse_variants(envelope, _ENVELOPE)
         params = envelope.get("params")
         members: Members = {} if params is None else rawjson.strict_members(params)
+        _refuse_variants(members, _PARAMS)
         meta = members.get("_meta")
         if meta is not None and meta[:1] == _OBJECT:
             rawjson.strict_members(meta)
-    except UnicodeDecodeError as exc:
-        raise parse_error("not UTF-8") from exc
     except RawJsonError as exc:
         raise _refused(exc, body) from exc
     if envelope.get("jsonrpc") != _VERSION:
@@ -81,13 +90,13 @@ def read_upstream(data: bytes) -> Message:
     try:
         envelope = rawjson.members(data)
         params = envelope.get("params")
-        members = {} if params is None or params == b"null" else rawjson.members(params)
+        members = {} if params is None or params == _NULL else rawjson.members(params)
         if "method" in envelope:
             method = rawjson.string(envelope["method"]) or ""
             message_id = envelope.get("id")
-            return (
-                Notification(method, members) if message_id is None else Request(message_id, method, members)
-            )
+            if message_id is None or message_id == _NULL:
+                return Notification(method, members)
+            return Request(message_id, method, members)
     except RawJsonError as exc:
         raise UpstreamFault(-32603, f"the upstream sent no JSON-RPC message: {exc}", 502) from exc
     result, error = envelope.get("result"), envelope.get("error")
@@ -96,7 +105,7 @@ def read_upstream(data: bytes) -> Message:
     if (result or error or b"")[:1] != _OBJECT:
         raise UpstreamFault(-32603, "the upstream sent a result or error that is no object", 502)
     message_id = envelope.get("id")
-    return Response(None if message_id == b"null" else message_id, result, error)
+    return Response(None if message_id == _NULL else message_id, result, error)
 
 
 def write_request(message_id: bytes, method: str, params: Members | None) -> bytes:
@@ -132,10 +141,14 @@ def write_message(message: Message) -> bytes:
     if isinstance(message, Notification):
         return write_notification(message.method, message.params)
     if message.result is not None:
-        return write_result(message.id or b"null", message.result)
-    return (
-        b'{"jsonrpc":"2.0","id":' + (message.id or b"null") + b',"error":' + (message.error or b"{}") + b"}"
-    )
+        return write_result(message.id or _NULL, message.result)
+    return b'{"jsonrpc":"2.0","id":' + (message.id or _NULL) + b',"error":' + (message.error or b"{}") + b"}"
+
+
+def _refuse_variants(found: Members, known: Mapping[str, str]) -> None:
+    for key in found:
+        if known.get(key.lower(), key) != key:
+            raise RawJsonError("duplicate", f"the key {key!r} is written in another case", key)
 
 
 def _is_id(raw: bytes) -> bool:

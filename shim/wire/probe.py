@@ -10,6 +10,7 @@ _MODERN_CODES = frozenset((-32020, -32021))
 _UNSUPPORTED_VERSION = -32022
 _LEGACY_STATUS = frozenset((400, 404, 405, 406))
 _UNSURE_STATUS = frozenset((401, 403, 408, 413, 421, 429))
+_REDIRECTS = range(300, 400)
 _SERVER_ERROR = 500
 
 
@@ -25,17 +26,16 @@ def classify_discover(status: int | None, body: bytes) -> Verdict:
     """Read the answer to a discover; `status` is None for silence."""
     if status is None:
         return Verdict(None, "no answer")
-    if status in _UNSURE_STATUS or status >= _SERVER_ERROR:
+    if status in _UNSURE_STATUS or status in _REDIRECTS or status >= _SERVER_ERROR:
         return Verdict(None, f"HTTP {status}")
     try:
         members = rawjson.members(body)
         result = rawjson.members(members["result"]) if "result" in members else {}
         error = rawjson.members(members["error"]) if "error" in members else {}
-        versions = rawjson.decode(result.get("supportedVersions", b"[]"))
-        if isinstance(versions, list) and set(versions) & set(MODERN_VERSIONS):
+        if _names_modern(result.get("supportedVersions")):
             return Verdict(Era.MODERN, "server/discover names a modern version")
         code = rawjson.decode(error.get("code", b"null"))
-        if code in _MODERN_CODES:
+        if isinstance(code, int) and code in _MODERN_CODES:
             return Verdict(Era.MODERN, f"server/discover answered {code}")
         if code == _UNSUPPORTED_VERSION:
             return _by_supported(error.get("data"))
@@ -47,7 +47,11 @@ def classify_discover(status: int | None, body: bytes) -> Verdict:
 
 
 def _by_supported(data: bytes | None) -> Verdict:
-    supported = rawjson.decode(rawjson.members(data or b"{}").get("supported", b"[]"))
-    if isinstance(supported, list) and set(supported) & set(MODERN_VERSIONS):
+    if _names_modern(rawjson.members(data or b"{}").get("supported")):
         return Verdict(Era.MODERN, "the server lists a modern version as supported")
     return Verdict(Era.LEGACY, "the server supports no modern version")
+
+
+def _names_modern(versions: bytes | None) -> bool:
+    listed = rawjson.decode(versions or b"[]")
+    return isinstance(listed, list) and any(version in listed for version in MODERN_VERSIONS)

@@ -6,11 +6,13 @@ CR, LF or CRLF and nothing else; the parser looks at each byte once.
 
 import re
 from dataclasses import dataclass
+from typing import NoReturn
 
 COMMENT = b": keep-alive\n\n"
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BOM = b"\xef\xbb\xbf"
+_RETRY_DIGITS = 9
 
 
 class SseFrameTooLarge(ValueError):
@@ -60,13 +62,15 @@ class SseParser:
             if line:
                 self._lines.append(line)
                 continue
+            if end.end() > self._max:
+                self._refuse()
             frames.append(self._frame(bytes(self._buffer[: end.end()])))
             del self._buffer[: end.end()]
             self._line_start = self._scanned = 0
         else:
             self._scanned = len(self._buffer)
         if len(self._buffer) > self._max:
-            raise SseFrameTooLarge(f"a frame is larger than {self._max} bytes")
+            self._refuse()
         return frames
 
     def finish(self) -> list[Frame]:
@@ -78,6 +82,9 @@ class SseParser:
         self._buffer.clear()
         return [frame] if frame.raw else []
 
+    def _refuse(self) -> NoReturn:
+        raise SseFrameTooLarge(f"a frame is larger than {self._max} bytes")
+
     def _frame(self, raw: bytes) -> Frame:
         event, data, event_id, retry_ms = "message", [], None, None
         for index, whole in enumerate(self._lines):
@@ -87,10 +94,10 @@ class SseParser:
             if name == b"data":
                 data.append(value)
             elif name == b"event":
-                event = value.decode("utf-8", "replace")
+                event = value.decode("utf-8", "replace") or "message"
             elif name == b"id" and b"\0" not in value:
                 event_id = value.decode("utf-8", "replace")
-            elif name == b"retry" and value.isdigit():
+            elif name == b"retry" and value.isdigit() and len(value) <= _RETRY_DIGITS:
                 retry_ms = int(value)
         self._lines.clear()
         self._first = False

@@ -1,66 +1,150 @@
-"""The SSE parser: frames as they came, whatever the chunks."""
+"""SSE: frames are cut exactly, however the bytes arrive."""
+
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.wire.sse import Frame, SseFrameTooLarge, SseParser, encode_event
+from shim.wire.sse import COMMENT, Frame, SseFrameTooLarge, SseParser, encode_event
 
-LINES = st.sampled_from([
-    b"data: a", b"data:b", b"data", b"data:", b"id: 7", b"id: ", b"event: x", b": note", b"retry: 15",
-    b"retry: x", b"unknown: y", b"", b"",
-])  # fmt: skip
-ENDS = st.sampled_from([b"\n", b"\r\n", b"\r"])
+BOUND = 1_000
 
 
-def parse(chunks: list[bytes]) -> tuple[list[Frame], bytes]:
-    parser = SseParser(10_000)
+def parse(*chunks: bytes, bound: int = BOUND) -> list[Frame]:
+    parser = SseParser(bound)
     frames = [frame for chunk in chunks for frame in parser.feed(chunk)]
-    return frames, parser.rest
-
-
-@pytest.mark.rule("SSE")
-@given(st.lists(st.tuples(LINES, ENDS)), st.lists(st.integers(0, 400)))
-def test_any_chunking_gives_the_same_frames_and_every_byte(
-    lines: list[tuple[bytes, bytes]], cuts: list[int]
-) -> None:
-    text = b"".join(line + end for line, end in lines)
-    whole, rest = parse([text])
-    assert b"".join(frame.raw for frame in whole) + rest == text
-    at = sorted({cut for cut in cuts if cut < len(text)})
-    pieces = [text[a:b] for a, b in zip([0, *at], [*at, len(text)], strict=True)]
-    assert parse(pieces) == (whole, rest)
+    return frames + parser.finish()
 
 
 @pytest.mark.rule("SSE")
 @pytest.mark.parametrize(
-    ("text", "data", "event", "event_id"),
+    ("raw", "frame"),
     [
-        (b"data: one\ndata: two\n\n", b"one\ntwo", "message", None),
-        (b"event: endpoint\nid: 9\ndata: {}\n\n", b"{}", "endpoint", "9"),
-        (b"id: 4\ndata:\n\n", b"", "message", "4"),
-        (b"id: 4\n\n", None, "message", "4"),
-        (b": keep-alive\n\n", None, "message", None),
-        (b"\xef\xbb\xbfdata: x\n\n", b"x", "message", None),
-        ("data: a\u2028b\n\n".encode(), "a\u2028b".encode(), "message", None),
+        (b"data: a\n\n", {"data": b"a"}),
+        (b"data:a\r\n\r\n", {"data": b"a"}),
+        (b"data: a\r\r", {"data": b"a"}),
+        (b"data:  a\n\n", {"data": b" a"}),
+        (b"data: a\ndata: b\n\n", {"data": b"a\nb"}),
+        (b"data: a\r\ndata:\rdata: b\n\n", {"data": b"a\n\nb"}),
+        (b"\xef\xbb\xbfdata: a\n\n", {"data": b"a"}),
+        ("data: a\u2028b\u0085c\x0b\x0cd\n\n".encode(), {"data": "a\u2028b\u0085c\x0b\x0cd".encode()}),
+        (b"event: any-name\ndata: a\n\n", {"event": "any-name", "data": b"a"}),
+        (b"event\ndata: a\n\n", {"data": b"a"}),
+        (b"id: 7\ndata: a\nretry: 300\n\n", {"id": "7", "data": b"a", "retry_ms": 300}),
+        (b"id: 7\n\n", {"id": "7"}),
+        (b"id: 7\ndata:\n\n", {"id": "7", "data": b""}),
+        (b"id\ndata: a\n\n", {"id": "", "data": b"a"}),
+        (b"id: a\0b\ndata: a\n\n", {"data": b"a"}),
+        (b"retry: soon\ndata: a\n\n", {"data": b"a"}),
+        (b"retry: " + b"9" * 900 + b"\ndata: a\n\n", {"data": b"a"}),
+        (b"unknown: x\ndata: a\n\n", {"data": b"a"}),
+        (b"Data: x\n\n", {}),
+        (COMMENT, {}),
+        (b"\n", {}),
     ],
 )
-def test_a_frame_says_what_the_format_says(
-    text: bytes, data: bytes | None, event: str, event_id: str | None
-) -> None:
-    [frame] = SseParser(1_000).feed(text)
-    assert (frame.data, frame.event, frame.id, frame.raw) == (data, event, event_id, text)
+def test_what_a_frame_says(raw: bytes, frame: dict[str, object]) -> None:
+    assert parse(raw) == [Frame(raw, **frame)]  # type: ignore[arg-type]
 
 
 @pytest.mark.rule("SSE")
-def test_a_frame_over_the_bound_is_refused() -> None:
-    parser = SseParser(16)
-    assert parser.feed(b"data: short\n\n")
-    with pytest.raises(SseFrameTooLarge):
-        parser.feed(b"data: " + b"x" * 20)
+def test_a_byte_order_mark_counts_only_at_the_start() -> None:
+    raw = b"data: a\n\n\xef\xbb\xbfdata: b\n\n"
+    assert [frame.data for frame in parse(raw)] == [b"a", None]
 
 
+@pytest.mark.rule("SSE")
+def test_half_a_frame_is_passed_on_but_says_nothing() -> None:
+    parser = SseParser(BOUND)
+    assert [frame.data for frame in parser.feed(b"data: a\n\ndata: b\n")] == [b"a"]
+    assert parser.rest == b"data: b\n"
+    assert parser.finish() == [Frame(b"data: b\n")]
+    assert parser.rest == b""
+
+
+@pytest.mark.rule("SSE")
+def test_a_frame_is_given_as_soon_as_it_has_ended() -> None:
+    parser = SseParser(BOUND)
+    assert parser.feed(b"data: a\n") == []
+    assert parser.feed(b"\n") == [Frame(b"data: a\n\n", data=b"a")]
+
+
+PIECES = st.sampled_from([
+    b"data: ", b"data:", b"event: x", b"id: 1", b"retry: 5", b":", b"a", b"\n", b"\r", b"\r\n", b"\n\n",
+    b"\xef\xbb\xbf", b"\0", b"\xc3\xa9", b"\xe2\x80\xa8", b"{}",
+])  # fmt: skip
+STREAMS = st.lists(PIECES, max_size=40).map(b"".join)
+
+
+@pytest.mark.rule("SSE")
+@given(STREAMS, st.lists(st.integers(0, 120), max_size=8))
+def test_the_cut_into_chunks_does_not_matter(stream: bytes, cuts: list[int]) -> None:
+    places = [0, *sorted(cuts), len(stream)]
+    chunks = [stream[a:b] for a, b in pairwise(places)]
+    frames = parse(*chunks)
+    assert frames == parse(stream) == parse(*(stream[at : at + 1] for at in range(len(stream))))
+    assert b"".join(frame.raw for frame in frames) == stream
+
+
+@pytest.mark.rule("SSE")
+@given(STREAMS)
+def test_frames_and_rest_add_up_at_any_moment(stream: bytes) -> None:
+    parser, seen = SseParser(BOUND), b""
+    for at in range(len(stream)):
+        seen += b"".join(frame.raw for frame in parser.feed(stream[at : at + 1]))
+        assert seen + parser.rest == stream[: at + 1]
+
+
+LINES = st.text(st.characters(exclude_characters="\r\n\0", exclude_categories=["Cs"]), min_size=1)
+
+
+@pytest.mark.rule("SSE")
+@given(
+    data=st.lists(LINES, min_size=1).map(lambda lines: "\n".join(lines).encode()),
+    event_id=st.none() | LINES,
+    event=LINES,
+    retry_ms=st.none() | st.integers(0, 10**8),
+)
+def test_what_is_written_is_read_again(
+    data: bytes, event_id: str | None, event: str, retry_ms: int | None
+) -> None:
+    written = encode_event(data, event_id=event_id, event=event, retry_ms=retry_ms)
+    assert parse(written, bound=100_000) == [Frame(written, event, data, event_id, retry_ms)]
+
+
+@pytest.mark.rule("SSE")
 @given(st.binary().filter(lambda data: b"\r" not in data))
-def test_what_is_written_is_read(data: bytes) -> None:
-    [frame] = SseParser(100_000).feed(encode_event(data, event_id="3"))
-    assert (frame.data, frame.id) == (data, "3")
+def test_any_bytes_can_be_data(data: bytes) -> None:
+    assert [frame.data for frame in parse(encode_event(data), bound=100_000)] == [data]
+
+
+@pytest.mark.rule("SSE", "LL-1")
+def test_a_frame_with_other_data_keeps_its_id_and_retry() -> None:
+    [frame] = parse(b"event: e\r\nid: 7\r\nretry: 5\r\ndata: a\r\n\r\n")
+    assert frame.with_data(b"b") == b"event: e\nid: 7\nretry: 5\ndata: b\n\n"
+
+
+def test_an_event_may_go_without_a_name() -> None:
+    assert encode_event(b"{}", event=None) == b"data: {}\n\n"
+
+
+@pytest.mark.rule("SSE")
+@pytest.mark.parametrize("line", [b"data: ", b": ", b""])
+@pytest.mark.parametrize("end", [b"", b"\n\n"])
+@pytest.mark.parametrize("size", [1, 7, 5_000])
+def test_a_frame_over_the_bound_is_refused_however_it_comes(line: bytes, end: bytes, size: int) -> None:
+    stream = line + b"x" * BOUND + end
+    with pytest.raises(SseFrameTooLarge):
+        parse(*(stream[at : at + size] for at in range(0, len(stream), size)), bound=BOUND - 1)
+
+
+@pytest.mark.rule("SSE")
+def test_many_short_lines_count_together() -> None:
+    with pytest.raises(SseFrameTooLarge):
+        parse(*[b": x\n"] * BOUND)
+
+
+@pytest.mark.rule("SSE")
+def test_many_frames_in_one_chunk_are_not_one_large_frame() -> None:
+    assert len(parse(b"data: a\n\n" * BOUND)) == BOUND

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import aiosqlite
 
 from shim.ledger.protocol import LedgerError
-from shim.ledger.writer import Results, Row, Statement, Writer
+from shim.ledger.writer import Results, Row, Statement, Values, Writer
 
 T = TypeVar("T")
 
@@ -48,8 +48,9 @@ class Database:
     async def write(self, *statements: Statement, then: Callable[[Results], T]) -> T:
         """Run statements as one operation; give what `then` makes of their rows once they are committed."""
         try:
-            return await self._writer.write(*statements, then=then)
-        except sqlite3.Error as exc:
+            taken = [(sql, _bindable(values)) for sql, values in statements]
+            return await self._writer.write(*taken, then=then)
+        except (sqlite3.Error, OverflowError) as exc:  # OverflowError: an integer over 64 bits
             raise LedgerError(f"{self.path}: {exc}") from exc
 
     async def run(self, *statements: Statement) -> None:
@@ -59,8 +60,8 @@ class Database:
     async def read(self, sql: str, *values: Any) -> list[Row]:
         """Give the rows of a query."""
         try:
-            return [tuple(row) for row in await self._reads.execute_fetchall(sql, values)]
-        except (sqlite3.Error, ValueError) as exc:  # ValueError: the connection is closed
+            return [tuple(row) for row in await self._reads.execute_fetchall(sql, _bindable(values))]
+        except (sqlite3.Error, OverflowError, ValueError) as exc:  # ValueError: the connection is closed
             raise LedgerError(f"{self.path}: {exc}") from exc
 
     async def _connect(self) -> aiosqlite.Connection:
@@ -74,6 +75,19 @@ class Database:
         ):
             await db.execute(f"PRAGMA {pragma}")
         return db
+
+
+def _bindable(values: Values) -> Values:
+    """Give values that SQLite takes: JSON allows a lone surrogate in a name or an id, SQLite does not."""
+    if isinstance(values, Mapping):
+        return {name: _text(value) for name, value in values.items()}
+    return [_text(value) for value in values]
+
+
+def _text(value: Any) -> Any:
+    if not isinstance(value, str) or value.isascii():
+        return value
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class Part:

@@ -92,7 +92,7 @@ class Writer:
         outcomes: Sequence[Results | Exception]
         try:
             outcomes = await self._transaction(batch)
-        except sqlite3.Error as exc:  # the disk is full, say: everyone who waits is told
+        except Exception as exc:  # noqa: BLE001 - the disk is full, say: everyone who waits is told
             outcomes = [exc] * len(batch)
             with contextlib.suppress(sqlite3.Error):
                 await self._db.rollback()
@@ -124,7 +124,7 @@ class Writer:
         await self._db.execute("SAVEPOINT operation")
         try:
             results = [await self._one(*one) for one in operation.statements]
-        except sqlite3.Error as exc:
+        except Exception as exc:  # noqa: BLE001 - a value that SQLite cannot take, too, breaks its own operation
             await self._db.execute("ROLLBACK TO operation")
             return exc
         await self._db.execute("RELEASE operation")

@@ -147,7 +147,7 @@ def write_message(message: Message) -> bytes:
 
 def _refuse_variants(found: Members, known: Mapping[str, str]) -> None:
     for key in found:
-        if known.get(key.lower(), key) != key:
+        if known.get(key.casefold(), key) != key:
             raise RawJsonError("duplicate", f"the key {key!r} is written in another case", key)
 
 

@@ -94,6 +94,16 @@ async def test_a_fault_is_never_taken_for_not_found(path: Path) -> None:
     await ledger.close()
 
 
+@pytest.mark.rule("VALIDATE")
+async def test_a_name_that_is_no_text_costs_its_letter_only(path: Path) -> None:
+    ledger = ledger_at(path)
+    await ledger.open()
+    await ledger.create_task(new_task("t", tool="run \ud800"))
+    assert (await ledger.lookup(ALICE, "\ud800")).reason == "unknown_task"
+    assert on_disk(path, "SELECT tool FROM task") == [("run \ufffd",)]
+    await ledger.close()
+
+
 @pytest.mark.rule("DUR-1")
 async def test_closing_writes_what_waits_and_then_nothing_more(path: Path) -> None:
     ledger = ledger_at(path)

@@ -90,6 +90,22 @@ async def test_an_operation_is_whole_or_not_at_all(bench: Bench) -> None:
     assert bench.batches == [1, 5]
 
 
+@pytest.mark.parametrize("value", ["\ud800", 2**70], ids=["surrogate", "integer"])
+async def test_a_value_that_sqlite_cannot_take_stops_nobody_else(bench: Bench, value: int | str) -> None:
+    await bench.write(insert(1))
+    outcomes = await asyncio.gather(
+        bench.write(insert(value)),
+        bench.write(insert(2), insert(1)),  # breaks halfway: the whole batch is run once more
+        bench.write(insert(3), insert(value)),
+        bench.write(insert(4)),
+        return_exceptions=True,
+    )
+    assert [isinstance(one, Exception) for one in outcomes] == [True, True, True, False]
+    assert bench.kept() == [1, 4]
+    await bench.write(insert(5))
+    assert bench.kept() == [1, 4, 5]
+
+
 async def test_one_who_leaves_stops_neither_the_write_nor_what_follows_from_it(bench: Bench) -> None:
     heard: list[Results] = []
     leaving = asyncio.create_task(bench.writer.write(insert(1), then=heard.append))

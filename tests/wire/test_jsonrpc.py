@@ -106,6 +106,7 @@ def test_what_a_client_may_not_send(body: bytes, code: int) -> None:
         request(b'{"taskId":"a","TaskID":"b"}'),
         request(b'{"name":"a","Task":{}}'),
         request(b'{"_META":{}}'),
+        request('{"name":"a","ta\u017fk":{}}'.encode()),
         request(b'{"x":1,"X":1}'),
         request(b'{"_meta":{"k":1,"k":1}}'),
         request(b'{"_meta":{"progressToken":1,"ProgressToken":2}}'),

@@ -5,28 +5,17 @@ from pathlib import Path
 import pytest
 
 from shim.app import running
-from tests.peers.conformance import failures, passed, run_scenario
+from tests.peers.conformance import MODERN_VERSION, TASK_SCENARIOS, failures, passed, run_scenario
 from tests.shim import config_for
-
-SCENARIOS = (
-    "tasks-lifecycle",
-    "tasks-capability-negotiation",
-    "tasks-wire-fields",
-    "tasks-request-state-removal",
-    "tasks-mrtr-input",
-    "tasks-request-headers",
-    "tasks-dispatch-and-envelope",
-    "tasks-required-task-error",
-)
 
 
 @pytest.mark.conformance
 @pytest.mark.usefixtures("conformance")
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", TASK_SCENARIOS)
 async def test_a_modern_scenario_passes_through_the_shim(
     scenario: str, legacy_url: str, tmp_path: Path
 ) -> None:
     async with running(config_for(legacy_url, tmp_path)) as app:
-        checks = await run_scenario(app.url, scenario, "2026-07-28")
+        checks = await run_scenario(app.url, scenario, MODERN_VERSION)
     assert failures(checks) == []
     assert passed(checks)

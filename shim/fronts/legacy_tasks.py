@@ -10,43 +10,25 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from shim.config import Config
-from shim.fronts.legacy_result import wait_for_result
+from shim.fronts.legacy_verbs import Asked, Verbs, answer
 from shim.fronts.passing import Passing
 from shim.fronts.relay import Relay
 from shim.fronts.reply import Reply
 from shim.hub import rawjson
-from shim.hub.codec import read_create, read_task, write_create, write_get, write_task
+from shim.hub.codec import read_create, read_task, write_create
 from shim.hub.dialect import Dialect
 from shim.hub.status import TERMINAL, Status
-from shim.ledger.records import SessionRow, TaskRow
-from shim.tasks.access import own
+from shim.ledger.records import InputState, SessionRow, TaskRow
 from shim.tasks.create import record
 from shim.tasks.service import Tasks
 from shim.tasks.terminal import End
-from shim.tasks.view import task_of, with_tool_error
+from shim.tasks.view import task_of
 from shim.upstreams.base import Context, Upstream
 from shim.wire.envelope import strip_related_task, tool_names, tools_with_support
-from shim.wire.errors import cancel_of_ended, invalid_params, method_not_found
-from shim.wire.jsonrpc import Request, Response, read_upstream, write_error, write_message, write_result
+from shim.wire.errors import invalid_params, method_not_found
+from shim.wire.jsonrpc import Request, Response, read_upstream, write_message, write_result
 
-Verb = Callable[["Asked"], Awaitable[web.StreamResponse | None]]
-
-
-class Asked:
-    """One legacy request about tasks."""
-
-    __slots__ = ("ctx", "dialect", "http", "message", "reply", "session")
-
-    def __init__(
-        self, http: web.BaseRequest, message: Request, ctx: Context, reply: Reply,
-        session: SessionRow | None, dialect: Dialect,
-    ) -> None:  # fmt: skip
-        self.http = http
-        self.message = message
-        self.ctx = ctx
-        self.reply = reply
-        self.session = session
-        self.dialect = dialect
+Verb = Callable[[Asked], Awaitable[web.StreamResponse | None]]
 
 
 class LegacyTasks:
@@ -54,13 +36,13 @@ class LegacyTasks:
 
     def __init__(self, config: Config, upstream: Upstream, relay: Relay, tasks: Tasks) -> None:
         self.passing = Passing(upstream, relay, tasks)
-        self._config = config
+        self._hub = Verbs(config, upstream, tasks)
         self._upstream = upstream
         self._relay = relay
         self._tasks = tasks
         self._ledger = tasks.room.ledger
         self._verbs: Mapping[str, Verb] = {
-            "get": self._get, "result": self._result, "list": self._list,
+            "get": self._get, "result": self._result, "list": self._hub.list,
             "cancel": self._cancel, "answer": self._answer, "create": self._create,
         }  # fmt: skip
 
@@ -107,7 +89,7 @@ class LegacyTasks:
         ctx.trace.tool = call.tool
         if self._differs(asked) or (session is None and self._upstream.has_sessions):
             with self.passing.creating(session):
-                return await self._create_by_hub(asked, call.params, call.ttl_ms)
+                return await self._hub.create(asked, call.params, call.ttl_ms)
 
         passing = self.passing.tap(ctx, session, asked.dialect)
 
@@ -133,27 +115,14 @@ class LegacyTasks:
                 asked.http, ctx, asked.reply, write_message(asked.message), tap=recorded
             )
 
-    async def _create_by_hub(
-        self, asked: Asked, params: dict[str, bytes], ttl_ms: int | None
-    ) -> web.StreamResponse:
-        made = await self._tasks.create(
-            asked.ctx, self._upstream, params, ttl_ms=ttl_ms, session=asked.session
-        )
-        if isinstance(made, Response):
-            return await asked.reply.send(_answer(asked.message.id, made))
-        return await self._say(asked, write_create(asked.dialect, task_of(made)))
-
     async def _get(self, asked: Asked) -> web.StreamResponse:
-        row = await self._own(asked)
+        row = await self._hub.own(asked)
         if self._relayed(asked, row):
             return await self._relay_task(asked, row)
-        row = await self._tasks.observer.current(asked.ctx, row)
-        inputs = () if row.status in TERMINAL else await self._ledger.inputs(row.pk)
-        shown = with_tool_error(task_of(row, inputs, self._kinds(asked)))
-        return await self._say(asked, write_get(asked.dialect, shown))
+        return await self._hub.get(asked, row)
 
     async def _result(self, asked: Asked) -> web.StreamResponse:
-        row = await self._own(asked)
+        row = await self._hub.own(asked)
         if self._relayed(asked, row):
             return await self._relay_task(asked, row)
         here = asked.session is not None and asked.session.session_id == row.session_id
@@ -163,64 +132,29 @@ class LegacyTasks:
             self._tasks.results.ensure(row)  # this client's own request, in the server's dialect
             await self.passing.ask(row, asked.reply, asked.dialect, sent)
 
-        return await wait_for_result(
-            self._config, self._tasks, asked.ctx, row, asked.reply, asked.message.id,
-            dialect=asked.dialect, ask=ask if here else None,
-        )  # fmt: skip
-
-    async def _list(self, asked: Asked) -> web.StreamResponse:
-        ctx = asked.ctx
-        ctx.trace.rule("LL-LIST")
-        cursor = asked.message.params.get("cursor")
-        if cursor is not None and not rawjson.string(cursor):
-            raise invalid_params("params.cursor: not a cursor of this list")
-        own_session = asked.session.session_id if asked.session and ctx.caller.kind == "session" else None
-        rows, more = await self._tasks.page(ctx, rawjson.string(cursor), own_session)
-        # the list is read without payloads; whether a result is a tool's error stands in it
-        whole = [
-            await self._ledger.own_task(row.pk) if row.status is Status.COMPLETED else row for row in rows
-        ]
-        listed = b",".join(write_task(asked.dialect, with_tool_error(task_of(row))) for row in whole)
-        result = {"tasks": b"[" + listed + b"]"}
-        if more is not None:
-            result["nextCursor"] = rawjson.encode(more)
-        return await self._say(asked, rawjson.join(result))
+        return await self._hub.result(asked, row, ask if here else None)
 
     async def _cancel(self, asked: Asked) -> web.StreamResponse:
-        row = await self._own(asked)
+        row = await self._hub.own(asked)
         if self._relayed(asked, row):
             await self._ledger.mark_cancel(row.pk)
             return await self._relay_task(asked, row)
-        if row.status in TERMINAL and asked.dialect.cancel_of_ended == "error":
-            raise cancel_of_ended(row.status)
-        row = await self._tasks.cancel(asked.ctx, row.task_id)
-        return await self._say(asked, write_get(asked.dialect, with_tool_error(task_of(row))))
+        return await self._hub.cancel(asked, row)
 
     async def _answer(self, asked: Asked) -> web.StreamResponse:
-        """Take answers by key (CS-INPUT); one that came on a stream may be named by its request's id."""
-        row = await self._own(asked)
-        raw = asked.message.params.get("inputResponses", b"")
-        try:
-            responses = rawjson.strict_members(raw)
-            for response in responses.values():
-                rawjson.members(response)
-        except rawjson.RawJsonError as exc:
-            raise invalid_params(f"params.inputResponses: {exc}") from exc
-        known = await self._ledger.inputs(row.pk, ("outstanding", "answered", "delivered", "closed"))
-        by_id = {rawjson.string(one.upstream_id): one.key for one in known if one.upstream_id is not None}
-        keyed = {by_id.get(key, key): response for key, response in responses.items()}
-        if self._relayed(asked, row) and not {one.key for one in known} & keyed.keys():
+        row = await self._hub.own(asked)
+        responses = await self._hub.responses(asked, row)
+        states: tuple[InputState, ...] = ("outstanding", "answered", "delivered", "closed")
+        known = {one.key for one in await self._ledger.inputs(row.pk, states)}
+        if self._relayed(asked, row) and not known & responses.keys():
             return await self._relay_task(asked, row)
-        if row.status not in TERMINAL:
-            await self._tasks.questions.answer(asked.ctx, row, keyed)
-            self._tasks.observer.forget(row.pk)
-        return await self._say(asked, b"{}")
+        return await self._hub.answer(asked, row, responses)
 
     async def _plain(self, asked: Asked) -> web.StreamResponse:
         """Serve a client without a session on a server that wants one, over the shim's own (CS-DETECT)."""
         message = asked.message
         response = await self._upstream.plain(asked.ctx, message.method, message.params)
-        return await asked.reply.send(_answer(message.id, response))
+        return await asked.reply.send(answer(message.id, response))
 
     async def _tools(self, asked: Asked) -> web.StreamResponse:
         async def supported(data: bytes) -> bytes | None:
@@ -236,13 +170,6 @@ class LegacyTasks:
         )
 
     # -- what the verbs share -------------------------------------------------------------------
-
-    async def _own(self, asked: Asked) -> TaskRow:
-        asked.ctx.trace.rule("LL-OWN")
-        task_id = rawjson.string(asked.message.params.get("taskId"))
-        if task_id is None:
-            raise invalid_params("params.taskId: expected a string")
-        return await own(self._ledger, asked.ctx, task_id)
 
     def _differs(self, asked: Asked) -> bool:
         return asked.dialect.name != self._upstream.dialect.name
@@ -294,22 +221,3 @@ class LegacyTasks:
                 await observer.record(row, replace(task, status=open_too), ctx=ctx)
         elif "content" in members and row.status not in TERMINAL:
             await observer.end(row, End(Status.COMPLETED, result=strip_related_task(result)), ctx=ctx)
-
-    def _kinds(self, asked: Asked) -> frozenset[str] | None:
-        """Give the kinds of questions shown in a status: only to a caller without a session (CS-INPUT)."""
-        if asked.session is not None or not asked.dialect.asks_inline:
-            return None
-        return frozenset(self._config.legacy.sessionless_kinds)
-
-    async def _say(self, asked: Asked, result: bytes) -> web.StreamResponse:
-        return await asked.reply.send(write_result(asked.message.id, result))
-
-
-def _answer(message_id: bytes, response: Response) -> bytes:
-    if response.result is not None:
-        return write_result(message_id, response.result)
-    error = rawjson.members(response.error or b"{}")
-    return write_error(
-        message_id, rawjson.decode(error.get("code", b"-32603")),
-        rawjson.string(error.get("message")) or "", error.get("data"),
-    )  # fmt: skip

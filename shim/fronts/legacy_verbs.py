@@ -1,0 +1,147 @@
+"""What legacy clients do with tasks, served from the hub in the client's own dialect (CS-*, LM-*, LL-1).
+
+Whoever stands in front of the hub decides what is asked here and what is relayed.
+"""
+
+from collections.abc import Mapping
+
+from aiohttp import web
+
+from shim.config import Config
+from shim.fronts.legacy_result import Ask, wait_for_result
+from shim.fronts.reply import Reply
+from shim.hub import rawjson
+from shim.hub.codec import write_create, write_get, write_task
+from shim.hub.dialect import Dialect
+from shim.hub.status import TERMINAL, Status
+from shim.ledger.records import SessionRow, TaskRow
+from shim.tasks.access import own
+from shim.tasks.service import Tasks
+from shim.tasks.view import task_of, with_tool_error
+from shim.upstreams.base import Context, Upstream
+from shim.wire.errors import cancel_of_ended, invalid_params
+from shim.wire.jsonrpc import Request, Response, write_error, write_result
+
+
+class Asked:
+    """One legacy request about tasks."""
+
+    __slots__ = ("ctx", "dialect", "http", "message", "reply", "session")
+
+    def __init__(
+        self, http: web.BaseRequest, message: Request, ctx: Context, reply: Reply,
+        session: SessionRow | None, dialect: Dialect,
+    ) -> None:  # fmt: skip
+        self.http = http
+        self.message = message
+        self.ctx = ctx
+        self.reply = reply
+        self.session = session
+        self.dialect = dialect
+
+
+class Verbs:
+    """The verbs of a legacy dialect on the hub."""
+
+    def __init__(self, config: Config, upstream: Upstream, tasks: Tasks) -> None:
+        self._config = config
+        self._upstream = upstream
+        self._tasks = tasks
+        self._ledger = tasks.room.ledger
+
+    async def own(self, asked: Asked) -> TaskRow:
+        """Give the task a request names, if it is the caller's. Raises ClientFault."""
+        asked.ctx.trace.rule("LL-OWN")
+        task_id = rawjson.string(asked.message.params.get("taskId"))
+        if task_id is None:
+            raise invalid_params("params.taskId: expected a string")
+        return await own(self._ledger, asked.ctx, task_id)
+
+    async def create(self, asked: Asked, params: dict[str, bytes], ttl_ms: int | None) -> web.StreamResponse:
+        """Make a task and hand it out, or pass on the answer that upstream gave instead."""
+        made = await self._tasks.create(
+            asked.ctx, self._upstream, params, ttl_ms=ttl_ms, session=asked.session
+        )
+        if isinstance(made, Response):
+            return await asked.reply.send(answer(asked.message.id, made))
+        return await self._say(asked, write_create(asked.dialect, task_of(made)))
+
+    async def get(self, asked: Asked, row: TaskRow) -> web.StreamResponse:
+        """Show a task."""
+        row = await self._tasks.observer.current(asked.ctx, row)
+        inputs = () if row.status in TERMINAL else await self._ledger.inputs(row.pk)
+        shown = with_tool_error(task_of(row, inputs, self._kinds(asked)))
+        return await self._say(asked, write_get(asked.dialect, shown))
+
+    async def result(self, asked: Asked, row: TaskRow, ask: Ask | None) -> web.StreamResponse:
+        """Wait for a task's end and give its payload; `ask` sends its questions meanwhile."""
+        return await wait_for_result(
+            self._config, self._tasks, asked.ctx, row, asked.reply, asked.message.id,
+            dialect=asked.dialect, ask=ask,
+        )  # fmt: skip
+
+    async def list(self, asked: Asked) -> web.StreamResponse:
+        """List the caller's tasks (LL-LIST)."""
+        ctx = asked.ctx
+        ctx.trace.rule("LL-LIST")
+        cursor = asked.message.params.get("cursor")
+        if cursor is not None and not rawjson.string(cursor):
+            raise invalid_params("params.cursor: not a cursor of this list")
+        own_session = asked.session.session_id if asked.session and ctx.caller.kind == "session" else None
+        rows, more = await self._tasks.page(ctx, rawjson.string(cursor), own_session)
+        # the list is read without payloads; whether a result is a tool's error stands in it
+        whole = [
+            await self._ledger.own_task(row.pk) if row.status is Status.COMPLETED else row for row in rows
+        ]
+        listed = b",".join(write_task(asked.dialect, with_tool_error(task_of(row))) for row in whole)
+        result = {"tasks": b"[" + listed + b"]"}
+        if more is not None:
+            result["nextCursor"] = rawjson.encode(more)
+        return await self._say(asked, rawjson.join(result))
+
+    async def cancel(self, asked: Asked, row: TaskRow) -> web.StreamResponse:
+        """Cancel a task; one that has ended is refused where the dialect refuses."""
+        if row.status in TERMINAL and asked.dialect.cancel_of_ended == "error":
+            raise cancel_of_ended(row.status)
+        row = await self._tasks.cancel(asked.ctx, row.task_id)
+        return await self._say(asked, write_get(asked.dialect, with_tool_error(task_of(row))))
+
+    async def responses(self, asked: Asked, row: TaskRow) -> Mapping[str, bytes]:
+        """Read answers by key (CS-INPUT); one that came on a stream may be named by its request's id."""
+        raw = asked.message.params.get("inputResponses", b"")
+        try:
+            given = rawjson.strict_members(raw)
+            for response in given.values():
+                rawjson.members(response)
+        except rawjson.RawJsonError as exc:
+            raise invalid_params(f"params.inputResponses: {exc}") from exc
+        known = await self._ledger.inputs(row.pk, ("outstanding", "answered", "delivered", "closed"))
+        by_id = {rawjson.string(one.upstream_id): one.key for one in known if one.upstream_id is not None}
+        return {by_id.get(key, key): response for key, response in given.items()}
+
+    async def answer(self, asked: Asked, row: TaskRow, responses: Mapping[str, bytes]) -> web.StreamResponse:
+        """Take answers; what nobody asks is ignored."""
+        if row.status not in TERMINAL:
+            await self._tasks.questions.answer(asked.ctx, row, responses)
+            self._tasks.observer.forget(row.pk)
+        return await self._say(asked, b"{}")
+
+    def _kinds(self, asked: Asked) -> frozenset[str] | None:
+        """Give the kinds of questions shown in a status: only to a caller without a session (CS-INPUT)."""
+        if asked.session is not None or not asked.dialect.asks_inline:
+            return None
+        return frozenset(self._config.legacy.sessionless_kinds)
+
+    async def _say(self, asked: Asked, result: bytes) -> web.StreamResponse:
+        return await asked.reply.send(write_result(asked.message.id, result))
+
+
+def answer(message_id: bytes, response: Response) -> bytes:
+    """Build a client's answer of an upstream's."""
+    if response.result is not None:
+        return write_result(message_id, response.result)
+    error = rawjson.members(response.error or b"{}")
+    return write_error(
+        message_id, rawjson.decode(error.get("code", b"-32603")),
+        rawjson.string(error.get("message")) or "", error.get("data"),
+    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""One upstream session: requests over it, the streams of it, and what the server says on them.
+"""One upstream session: requests over it, and the streams of it.
 
 Every JSON-RPC id and progress token that leaves here is the shim's own (IDS): a server that sees one
 twice on a session crosses answers.
@@ -17,7 +17,7 @@ from shim.hub import rawjson
 from shim.hub.rawjson import Members
 from shim.ledger.records import SessionRow
 from shim.upstreams.authority import Authority
-from shim.upstreams.base import Context, Question, SessionEvents
+from shim.upstreams.base import Context, SessionEvents
 from shim.upstreams.http import (
     ACCEPT,
     JSON_TYPE,
@@ -28,20 +28,12 @@ from shim.upstreams.http import (
     denied,
     media_type,
 )
-from shim.wire.envelope import related_task_of, with_progress_token
+from shim.upstreams.legacy.hearing import Call, Hearing
+from shim.wire.envelope import with_progress_token
 from shim.wire.era import LEGACY_VERSIONS
 from shim.wire.errors import UpstreamFault
 from shim.wire.ids import IdMaker
-from shim.wire.jsonrpc import (
-    Notification,
-    Request,
-    Response,
-    read_upstream,
-    write_error,
-    write_notification,
-    write_request,
-    write_result,
-)
+from shim.wire.jsonrpc import Response, read_upstream, write_notification, write_request
 
 _UNAUTHORIZED = (401, 403)
 _GONE = (400, 404)
@@ -71,14 +63,6 @@ class Parts:
     on_list_changed: Callable[["LegacySession"], None]
 
 
-@dataclass(slots=True)
-class _Call:
-    """A request under way: who is told of its progress."""
-
-    ctx: Context
-    task_pk: int | None
-
-
 class LegacySession:
     """A session with a legacy server, opened by the shim or (driven) by a client."""
 
@@ -98,12 +82,9 @@ class LegacySession:
         self.lost = False
         self.idle_since_ms = parts.clock.now_ms()
         self._parts = parts
-        self._calls: dict[bytes, _Call] = {}
+        self._hearing = Hearing(self, parts.events, lambda: parts.on_list_changed(self))
         self._stream: asyncio.Task[None] | None = None
         self._last_event_id: str | None = None
-        self._held: list[tuple[Context, Request, int | None]] = []
-        self._announced: dict[bytes, int] = {}
-        """Request id -> task, as a status notification named it before the request came."""
 
     @classmethod
     async def handshake(cls, parts: Parts, ctx: Context, params: Members) -> "LegacySession":
@@ -170,7 +151,7 @@ class LegacySession:
         rid = request_id or self._parts.ids.next()
         if reports and ctx.progress_token is not None:
             params = with_progress_token(params, rid)
-        self._calls[rid] = _Call(ctx, task_pk)
+        self._hearing.calls[rid] = Call(ctx, task_pk)
         began = self._parts.clock.ticks_ms()
         try:
             response = await self._post(ctx, write_request(rid, method, params), patient=patient)
@@ -183,13 +164,17 @@ class LegacySession:
         finally:
             ctx.trace.upstream_calls += 1
             ctx.trace.upstream_ms += self._parts.clock.ticks_ms() - began
-            del self._calls[rid]
+            del self._hearing.calls[rid]
             self.idle_since_ms = self._parts.clock.now_ms()
 
     async def cancel_request(self, ctx: Context, request_id: bytes) -> None:
         """Tell the server that nobody waits for a request any more; failures change nothing."""
+        await self.say(ctx, write_notification("notifications/cancelled", {"requestId": request_id}))
+
+    async def say(self, ctx: Context, message: bytes) -> None:
+        """Send a notification or a response; failures change nothing."""
         with contextlib.suppress(UpstreamFault, Gone):
-            await self.post(ctx, write_notification("notifications/cancelled", {"requestId": request_id}))
+            await self.post(ctx, message)
 
     async def post(self, ctx: Context, message: bytes) -> int:
         """Send a notification or a response; give the HTTP status. Raises Gone, Denied, UpstreamFault."""
@@ -231,9 +216,7 @@ class LegacySession:
 
     async def release_held(self) -> None:
         """Let the questions through that waited for a create: matched now, or refused."""
-        held, self._held = self._held, []
-        for ctx, request, task_pk in held:
-            await self._question(ctx, request, task_pk)
+        await self._hearing.release_held()
 
     def _headers(self, ctx: Context, accept: str = ACCEPT) -> list[tuple[str, str]]:
         headers = [("Accept", accept), ("Content-Type", JSON_TYPE), *self._parts.authority.headers(ctx)]
@@ -263,7 +246,7 @@ class LegacySession:
                 message = read_upstream(frame.data)
                 if isinstance(message, Response) and message.id == rid:
                     return message
-                await self._hear(ctx, message, task_pk, on_call=task_pk is None)
+                await self._hearing.hear(ctx, message, task_pk, on_call=task_pk is None)
             raise Interrupted(-32603, "the upstream's stream ended without the answer", 502)
         body = await link.read(response)
         if response.status == _GONE[1] or (response.status == _GONE[0] and _blames_session(body)):
@@ -302,93 +285,7 @@ class LegacySession:
             if frame.id:
                 self._last_event_id = frame.id
             if frame.data:
-                await self._hear(ctx, read_upstream(frame.data), None, on_call=False)
-
-    async def _hear(
-        self,
-        ctx: Context,
-        message: Request | Notification | Response,
-        task_pk: int | None,
-        *,
-        on_call: bool,
-    ) -> None:
-        """Take up what the server says besides the answer that is waited for.
-
-        `task_pk` is the task whose stream it comes on; `on_call` says that it comes on that of a call.
-        """
-        if isinstance(message, Response):
-            return  # an answer to a request that was given up
-        if isinstance(message, Request):
-            await self._heard_request(ctx, message, task_pk, on_call=on_call)
-            return
-        match message.method:
-            case "notifications/progress":
-                await self._heard_progress(message)
-            case "notifications/tasks/status":
-                await self._heard_status(message)
-            case "notifications/tools/list_changed":
-                self._parts.on_list_changed(self)
-            case "notifications/message":
-                await self._heard_log(message)
-
-    async def _heard_request(
-        self, ctx: Context, request: Request, task_pk: int | None, *, on_call: bool
-    ) -> None:
-        related = _related(request.params)
-        if request.method == "ping":
-            with contextlib.suppress(UpstreamFault, Gone):
-                await self.post(ctx, write_result(request.id, b"{}"))
-        elif self.reserved and related not in self.tasks and not (on_call and related is None):
-            # the server asked before it answered the create: wait until the task is in the ledger; one
-            # that the create itself asks is not held, the server may answer the create only after it
-            self._held.append((ctx, request, task_pk))
-        else:
-            await self._question(ctx, request, task_pk)
-
-    async def _question(self, ctx: Context, request: Request, task_pk: int | None) -> None:
-        async def refuse(code: int, message: str) -> None:
-            with contextlib.suppress(UpstreamFault, Gone):
-                await self.post(ctx, write_error(request.id, code, message))
-
-        pk = self._owner(request, task_pk)
-        await self._parts.events.question(Question(request, self.id, pk, refuse))
-
-    def _owner(self, request: Request, task_pk: int | None) -> int | None:
-        """Match a question to a task: by related-task, announcement, its stream, or being the only one."""
-        related = _related(request.params)
-        if related is not None:
-            return self.tasks.get(related)
-        if (announced := self._announced.pop(request.id, None)) is not None:
-            return announced
-        if task_pk is not None:
-            return task_pk
-        return next(iter(self.tasks.values())) if len(self.tasks) == 1 and not self.leased else None
-
-    async def _heard_status(self, message: Notification) -> None:
-        pk = self.tasks.get(rawjson.string(message.params.get("taskId")) or _related(message.params) or "")
-        if pk is None:
-            return
-        for request_id in _announced_requests(message.params):
-            self._announced[request_id] = pk
-        await self._parts.events.status(pk)
-
-    async def _heard_progress(self, message: Notification) -> None:
-        call = self._calls.get(message.params.get("progressToken", b""))
-        if call is None:
-            text = rawjson.string(message.params.get("message"))
-            only = next(iter(self.tasks.values())) if len(self.tasks) == 1 else None
-            pk = self.tasks.get(_related(message.params) or "", only)
-            if text and pk is not None:
-                await self._parts.events.progress(pk, text)
-        elif call.ctx.notify is not None and call.ctx.progress_token is not None:
-            params = {**message.params, "progressToken": call.ctx.progress_token}
-            await call.ctx.notify(Notification(message.method, params))
-
-    async def _heard_log(self, message: Notification) -> None:
-        if len(self._calls) == 1:
-            call = next(iter(self._calls.values()))
-            if call.ctx.notify is not None and call.ctx.wants_logs:
-                await call.ctx.notify(message)
+                await self._hearing.hear(ctx, read_upstream(frame.data), None, on_call=False)
 
 
 def _blames_session(body: bytes) -> bool:
@@ -402,24 +299,3 @@ def _blank(name: str) -> SessionRow:
         client_name="", client_version="", kinds=frozenset(), version="", init=b"", created_ms=0,
         used_ms=0, closed=False,
     )  # fmt: skip
-
-
-def _related(params: Members) -> str | None:
-    return related_task_of(params)
-
-
-def _announced_requests(params: Members) -> list[bytes]:
-    """Find the request id that a status notification names, wherever in its `_meta` the server put it."""
-    meta = params.get("_meta")
-    if meta is None or b"equestId" not in meta:
-        return []
-    found: list[bytes] = []
-    pending = [rawjson.decode(meta)]
-    while pending:
-        value = pending.pop()
-        if isinstance(value, dict):
-            pending.extend(value.values())
-            found.extend(
-                rawjson.encode(value[key]) for key in ("requestId", "elicitationRequestId") if key in value
-            )
-    return found

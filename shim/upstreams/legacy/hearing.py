@@ -1,0 +1,156 @@
+"""What a server says on a session of its own accord: questions, progress, status, logs (ML-INPUT)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from shim.hub import rawjson
+from shim.hub.rawjson import Members
+from shim.upstreams.base import Context, Question, SessionEvents
+from shim.wire.envelope import related_task_of
+from shim.wire.jsonrpc import Notification, Request, Response, write_error, write_result
+
+
+@dataclass(slots=True)
+class Call:
+    """A request under way: who is told of its progress."""
+
+    ctx: Context
+    task_pk: int | None
+
+
+class Host(Protocol):
+    """What the hearing knows of its session."""
+
+    id: str
+    tasks: dict[str, int]
+    reserved: int
+    leased: bool
+
+    async def say(self, ctx: Context, message: bytes) -> None:
+        """Send a notification or a response; failures change nothing."""
+
+
+class Hearing:
+    """Takes up what one session's server says, and tells the tasks room what concerns a task."""
+
+    def __init__(self, host: Host, events: SessionEvents, list_changed: Callable[[], None]) -> None:
+        self.calls: dict[bytes, Call] = {}
+        """The requests under way, by id, which is their progress token too."""
+        self._host = host
+        self._events = events
+        self._list_changed = list_changed
+        self._held: list[tuple[Context, Request, int | None]] = []
+        self._announced: dict[bytes, int] = {}
+        """Request id -> task, as a status notification named it before the request came."""
+
+    async def hear(
+        self,
+        ctx: Context,
+        message: Request | Notification | Response,
+        task_pk: int | None,
+        *,
+        on_call: bool,
+    ) -> None:
+        """Take up what the server says besides the answer that is waited for.
+
+        `task_pk` is the task whose stream it comes on; `on_call` says that it comes on that of a call.
+        """
+        if isinstance(message, Response):
+            return  # an answer to a request that was given up
+        if isinstance(message, Request):
+            await self._heard_request(ctx, message, task_pk, on_call=on_call)
+            return
+        match message.method:
+            case "notifications/progress":
+                await self._heard_progress(message)
+            case "notifications/tasks/status":
+                await self._heard_status(message)
+            case "notifications/tools/list_changed":
+                self._list_changed()
+            case "notifications/message":
+                await self._heard_log(message)
+
+    async def release_held(self) -> None:
+        """Let the questions through that waited for a create: matched now, or refused."""
+        held, self._held = self._held, []
+        for ctx, request, task_pk in held:
+            await self._question(ctx, request, task_pk)
+
+    async def _heard_request(
+        self, ctx: Context, request: Request, task_pk: int | None, *, on_call: bool
+    ) -> None:
+        related = related_task_of(request.params)
+        if request.method == "ping":
+            await self._host.say(ctx, write_result(request.id, b"{}"))
+        elif self._host.reserved and related not in self._host.tasks and not (on_call and related is None):
+            # the server asked before it answered the create: wait until the task is in the ledger; one
+            # that the create itself asks is not held, the server may answer the create only after it
+            self._held.append((ctx, request, task_pk))
+        else:
+            await self._question(ctx, request, task_pk)
+
+    async def _question(self, ctx: Context, request: Request, task_pk: int | None) -> None:
+        async def refuse(code: int, message: str) -> None:
+            await self._host.say(ctx, write_error(request.id, code, message))
+
+        pk = self._owner(request, task_pk)
+        await self._events.question(Question(request, self._host.id, pk, refuse))
+
+    def _owner(self, request: Request, task_pk: int | None) -> int | None:
+        """Match a question to a task: by related-task, announcement, its stream, or being the only one."""
+        related = related_task_of(request.params)
+        if related is not None:
+            return self._host.tasks.get(related)
+        if (announced := self._announced.pop(request.id, None)) is not None:
+            return announced
+        if task_pk is not None:
+            return task_pk
+        return None if self._host.leased else self._only_task()
+
+    def _only_task(self) -> int | None:
+        tasks = self._host.tasks
+        return next(iter(tasks.values())) if len(tasks) == 1 else None
+
+    async def _heard_status(self, message: Notification) -> None:
+        task_id = rawjson.string(message.params.get("taskId")) or related_task_of(message.params)
+        pk = self._host.tasks.get(task_id or "")
+        if pk is None:
+            return
+        for request_id in _announced_requests(message.params):
+            self._announced[request_id] = pk
+        await self._events.status(pk)
+
+    async def _heard_progress(self, message: Notification) -> None:
+        call = self.calls.get(message.params.get("progressToken", b""))
+        if call is None:
+            text = rawjson.string(message.params.get("message"))
+            pk = self._host.tasks.get(related_task_of(message.params) or "", self._only_task())
+            if text and pk is not None:
+                await self._events.progress(pk, text)
+        elif call.ctx.notify is not None and call.ctx.progress_token is not None:
+            params = {**message.params, "progressToken": call.ctx.progress_token}
+            await call.ctx.notify(Notification(message.method, params))
+
+    async def _heard_log(self, message: Notification) -> None:
+        if len(self.calls) == 1:
+            call = next(iter(self.calls.values()))
+            if call.ctx.notify is not None and call.ctx.wants_logs:
+                await call.ctx.notify(message)
+
+
+def _announced_requests(params: Members) -> list[bytes]:
+    """Find the request id that a status notification names, wherever in its `_meta` the server put it."""
+    meta = params.get("_meta")
+    if meta is None or b"equestId" not in meta:
+        return []
+    found: list[bytes] = []
+    pending = [rawjson.decode(meta)]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            pending.extend(value.values())
+            found.extend(
+                rawjson.encode(value[key]) for key in ("requestId", "elicitationRequestId") if key in value
+            )
+    return found

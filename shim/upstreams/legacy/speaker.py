@@ -2,41 +2,26 @@
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import TypeVar, cast
 
-from shim.audit.sink import NullSink
-from shim.audit.trace import Trace
-from shim.callers.caller import Caller, Kind
 from shim.hub import rawjson
 from shim.hub.codec import Reading, TaskUnknownError, read_create, read_task
 from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.ledger.protocol import Ledger
-from shim.ledger.records import InputRow, SessionRow, TaskRow
-from shim.upstreams.base import (
-    Answered,
-    Context,
-    Created,
-    Facts,
-    NotYet,
-    SessionLost,
-    TaskUnknown,
-)
+from shim.ledger.records import InputRow, TaskRow
+from shim.upstreams.base import Answered, Context, Created, Facts, NotYet, SessionLost, TaskUnknown
 from shim.upstreams.http import Interrupted
 from shim.upstreams.legacy.pool import Pool, PoolLimits
+from shim.upstreams.legacy.refusals import as_fault, code, not_yet
 from shim.upstreams.legacy.session import Gone, LegacySession, Parts
+from shim.upstreams.legacy.sessions import REMEMBERED, Sessions
 from shim.upstreams.legacy.tools import Catalog
-from shim.wire.envelope import initialize_params, with_related_task
+from shim.wire.envelope import with_related_task
 from shim.wire.errors import METHOD_NOT_FOUND, UpstreamFault, outcome_unknown
 from shim.wire.jsonrpc import Response, write_notification, write_result
 
-T = TypeVar("T")
-
-_INVALID_PARAMS = -32602
-_REMEMBERED = 10_000
-_LATEST = "2025-11-25"
 _RUN = ("tools/call", "prompts/get", "resources/read")
 """What runs something on the server, which may ask and report on the way."""
 
@@ -61,11 +46,14 @@ class LegacyUpstream:
         self.has_sessions = sessions
         self.dialect = dialect
         self.parts = parts
-        self._ledger = ledger
         self._new_catalog = partial(Catalog, overrides, pages=pages, tools=tools)
         self._catalogs: OrderedDict[tuple[str, frozenset[str]], Catalog] = OrderedDict()
-        self.pool = Pool(name, limits, ledger, parts.clock, self._open, self._adopt)
-        self._driven: OrderedDict[str, LegacySession] = OrderedDict()
+        self._sessions = Sessions(name, parts, ledger, limits, handshake=sessions)
+
+    @property
+    def pool(self) -> Pool:
+        """The sessions that the shim opened itself."""
+        return self._sessions.pool
 
     def next_id(self) -> bytes:
         """Make a JSON-RPC id that no session has seen."""
@@ -91,7 +79,7 @@ class LegacyUpstream:
         for last in (False, True):
             async with borrow(ctx) as session:
                 try:
-                    return await self._on(ctx, session, send)
+                    return await self._sessions.on(ctx, session, send)
                 except SessionLost:
                     # the 404 came before any byte of an answer, so nothing ran: once more, on a new session
                     if last:
@@ -127,7 +115,7 @@ class LegacyUpstream:
         """Send the call as a task, on the client's own session or on one that has room for it."""
         method, body = self.dialect.create_request(params, ttl_ms)
         if session_id is not None:
-            session = await self._driven_session(session_id)
+            session = await self._sessions.driven(session_id)
             session.reserved += 1
             try:
                 response = await session.request(ctx, method, body, patient=True, reports=True)
@@ -154,7 +142,7 @@ class LegacyUpstream:
         for _ in range(2):
             session = await self.pool.reserve(ctx)
             try:
-                return session, await self._on(ctx, session, send)
+                return session, await self._sessions.on(ctx, session, send)
             except SessionLost:
                 self.pool.unreserve(ctx, session)
             except BaseException:
@@ -187,16 +175,16 @@ class LegacyUpstream:
         if session is not None:
             await self.pool.settle(session, row.upstream_task_id, row.pk)
         elif row.session_id is not None:
-            await (await self._driven_session(row.session_id)).keep(row.upstream_task_id, row.pk)
+            await (await self._sessions.driven(row.session_id)).keep(row.upstream_task_id, row.pk)
 
     async def get(self, ctx: Context, row: TaskRow) -> Reading:
         """Read the task's state."""
         params = {"taskId": rawjson.encode(row.upstream_task_id)}
-        response = await self._on_task(
+        response = await self._sessions.on_task(
             ctx, row, lambda session: session.request(ctx, self.dialect.methods.get, params)
         )
         if response.result is None:
-            raise _as_fault(response)
+            raise as_fault(response)
         try:
             return read_task(self.dialect, rawjson.members(response.result))
         except TaskUnknownError:
@@ -208,7 +196,7 @@ class LegacyUpstream:
         if not method:
             raise NotYet
         params = {"taskId": rawjson.encode(row.upstream_task_id)}
-        response = await self._on_task(
+        response = await self._sessions.on_task(
             ctx,
             row,
             lambda session: session.request(
@@ -217,7 +205,7 @@ class LegacyUpstream:
             ),
             unknown_is_answer=True,
         )  # fmt: skip
-        if response.error is not None and _not_yet(response.error):
+        if response.error is not None and not_yet(response.error):
             raise NotYet
         return response
 
@@ -225,7 +213,7 @@ class LegacyUpstream:
         """Send `notifications/cancelled` for a tasks/result (ML-INPUT)."""
         message = write_notification("notifications/cancelled", {"requestId": request_id})
         with contextlib.suppress(Gone, SessionLost):  # the stream went with its session
-            await (await self._session_of(ctx, row)).post(ctx, message)
+            await (await self._sessions.of(ctx, row)).post(ctx, message)
 
     async def cancel(self, ctx: Context, row: TaskRow) -> bool:
         """Ask to cancel, where the dialect has it."""
@@ -233,11 +221,13 @@ class LegacyUpstream:
         if not method:
             return False
         params = {"taskId": rawjson.encode(row.upstream_task_id)}
-        response = await self._on_task(ctx, row, lambda session: session.request(ctx, method, params))
+        response = await self._sessions.on_task(
+            ctx, row, lambda session: session.request(ctx, method, params)
+        )
         if response.error is not None:
-            if _code(response.error) == METHOD_NOT_FOUND:
+            if code(response.error) == METHOD_NOT_FOUND:
                 return False
-            raise _as_fault(response)
+            raise as_fault(response)
         return True
 
     async def answer(self, ctx: Context, row: TaskRow, asked: InputRow) -> bool:
@@ -249,129 +239,23 @@ class LegacyUpstream:
             response = with_related_task(response, row.upstream_task_id)
         message = write_result(asked.upstream_id, response)
         # no other session than the one that asked can take it
-        session = await self._session_of(ctx, row)
-        status = await self._on(ctx, session, lambda one: one.post(ctx, message))
+        session = await self._sessions.of(ctx, row)
+        status = await self._sessions.on(ctx, session, lambda one: one.post(ctx, message))
         if status >= 500:  # noqa: PLR2004 - down, not refused: it is delivered later
             raise UpstreamFault(-32603, f"the upstream answered {status}", 502)
         return status < 400  # noqa: PLR2004 - any 2xx will do (NOTIFY)
 
     async def ended(self, row: TaskRow) -> None:
         """Free the task's place in its session."""
-        session = self.pool.known(row.session_id or "")
-        if session is not None:
-            session.tasks.pop(row.upstream_task_id, None)
-            self.pool.give_back(row.caller_kind, session)
-        elif (driven := self._driven.get(row.session_id or "")) is not None:
-            driven.tasks.pop(row.upstream_task_id, None)
+        self._sessions.free(row)
 
     async def sweep(self, *, delete: bool) -> None:
         """Drop idle sessions; the server is told only if the operator wants it."""
-        for session in await self.pool.sweep():
-            await self._ledger.close_session(session.id)
-            if delete and session.wire_id is not None:
-                caller = Caller(session.row.caller, cast("Kind", session.row.caller_kind))
-                await session.delete(Context(caller, Trace.background(NullSink(), upstream=self.name)))
+        await self._sessions.sweep(delete=delete)
 
     async def close(self) -> None:
         """Close the shim's own streams."""
-        await self.pool.close()
-        for session in self._driven.values():
-            await session.close()
-
-    # -- sessions ------------------------------------------------------------------------------
-
-    async def _open(self, ctx: Context) -> LegacySession:
-        now_ms = self.parts.clock.now_ms()
-        params = initialize_params(ctx.client_name, ctx.client_version, ctx.capabilities, _LATEST)
-        if not self.has_sessions:
-            return LegacySession.without(self.parts)
-        session = await LegacySession.handshake(self.parts, ctx, params)
-        session.row = SessionRow(
-            session_id=session.id, upstream=self.name, caller=ctx.caller.key, caller_kind=ctx.caller.kind,
-            side="pool", dialect=None, client_name=ctx.client_name, client_version=ctx.client_version,
-            kinds=ctx.kinds, version=session.row.version, init=session.row.init, created_ms=now_ms,
-            used_ms=now_ms, closed=False,
-        )  # fmt: skip
-        if session.wire_id is not None:
-            await self._ledger.add_session(session.row)
-        await session.post(ctx, write_notification("notifications/initialized", {}))
-        if ctx.kinds:
-            await session.open_stream(ctx)
-        ctx.trace.event("session.opened", side="upstream", reason="pool")
-        return session
-
-    def _adopt(self, row: SessionRow) -> LegacySession:
-        return LegacySession(self.parts, row)
-
-    async def _session_of(self, ctx: Context, row: TaskRow) -> LegacySession:
-        """Give the session a task lives in, at hand or from the ledger. Raises SessionLost."""
-        if row.session_id is None:
-            async with self.pool.reader(ctx) as session:
-                return session
-        session = self.pool.known(row.session_id) or await self._driven_session(row.session_id)
-        session.tasks.setdefault(row.upstream_task_id, row.pk)
-        if session.row.side == "pool" and row.kinds:
-            await session.open_stream(ctx)
-        return session
-
-    async def _driven_session(self, session_id: str) -> LegacySession:
-        """Give a session that is not the pool's: a client's, or one of an earlier run. Raises SessionLost."""
-        known = self._driven.get(session_id)
-        if known is not None:
-            self._driven.move_to_end(session_id)
-            return known
-        stored = await self._ledger.session(session_id)
-        if stored is None or stored.closed:
-            raise SessionLost
-        session = self._driven[session_id] = LegacySession(self.parts, stored)
-        if len(self._driven) > _REMEMBERED:
-            _, old = self._driven.popitem(last=False)
-            await old.close()
-        return session
-
-    async def _on(
-        self, ctx: Context, session: LegacySession, send: Callable[[LegacySession], Awaitable[T]]
-    ) -> T:
-        """Send on a session; it is lost only if a second request gets the same (ML-SESSION-LOST)."""
-        try:
-            return await send(session)
-        except Gone:
-            pass
-        try:
-            await session.request(ctx, "ping", {})
-        except Gone:
-            if not session.lost:
-                self.pool.lose(session)
-                self._driven.pop(session.id, None)
-                await self._ledger.close_session(session.id)
-                ctx.trace.event("session.lost", side="upstream", reason="unknown_twice")
-            raise SessionLost from None
-        try:
-            return await send(session)
-        except Gone:
-            raise UpstreamFault(-32603, "the upstream answers 404 on a living session", 502) from None
-
-    async def _on_task(
-        self,
-        ctx: Context,
-        row: TaskRow,
-        send: Callable[[LegacySession], Awaitable[T]],
-        *,
-        unknown_is_answer: bool = False,
-    ) -> T:
-        """Send on the task's session, or on a living one in its place. Raises TaskUnknown."""
-        try:
-            session = await self._session_of(ctx, row)
-            answer = await self._on(ctx, session, send)
-        except SessionLost:
-            session = await self.pool.heir(ctx, row.session_id or "")
-            answer = await self._on(ctx, session, send)
-            if not _unknown(answer):
-                session.tasks[row.upstream_task_id] = row.pk
-                await self._ledger.set_session(row.pk, session.id)
-        if _unknown(answer) and not unknown_is_answer:
-            raise TaskUnknown
-        return answer
+        await self._sessions.close()
 
     async def _answer_by_method(self, ctx: Context, row: TaskRow, asked: InputRow) -> bool:
         method = self.dialect.methods.answer
@@ -381,7 +265,9 @@ class LegacyUpstream:
             "taskId": rawjson.encode(row.upstream_task_id),
             "inputResponses": rawjson.join({asked.key: asked.response or b"{}"}),
         }
-        response = await self._on_task(ctx, row, lambda session: session.request(ctx, method, params))
+        response = await self._sessions.on_task(
+            ctx, row, lambda session: session.request(ctx, method, params)
+        )
         return response.error is None
 
     def _has_tasks(self, session: LegacySession) -> bool:
@@ -399,38 +285,10 @@ class LegacyUpstream:
         catalog = self._catalogs.get(key)
         if catalog is None:
             catalog = self._catalogs[key] = self._new_catalog()
-            if len(self._catalogs) > _REMEMBERED:
+            if len(self._catalogs) > REMEMBERED:
                 self._catalogs.popitem(last=False)
         return catalog
 
 
 def _gone() -> UpstreamFault:
     return UpstreamFault(-32603, "the upstream forgot a session that it had just opened", 502)
-
-
-def _as_fault(response: Response) -> UpstreamFault:
-    """Turn an upstream's error about a task into ours: it is never "not found" by itself (OWN-CHECK)."""
-    error = rawjson.members(response.error or b"{}")
-    message = rawjson.string(error.get("message")) or "no reason given"
-    return UpstreamFault(-32603, f"the upstream refused: {message}", 502)
-
-
-def _code(error: bytes) -> int | None:
-    code = rawjson.decode(rawjson.members(error).get("code", b"null"))
-    return code if isinstance(code, int) else None
-
-
-def _unknown(answer: object) -> bool:
-    """Tell an "I do not know that task" from everything else."""
-    return (
-        isinstance(answer, Response)
-        and answer.error is not None
-        and _code(answer.error) == _INVALID_PARAMS
-        and not _not_yet(answer.error)
-    )
-
-
-def _not_yet(error: bytes) -> bool:
-    """Tell "not completed yet" from "unknown": both are -32602, only the prose differs."""
-    message = (rawjson.string(rawjson.members(error).get("message")) or "").lower()
-    return _code(error) == _INVALID_PARAMS and ("not completed" in message or "not yet" in message)

@@ -1,0 +1,36 @@
+"""What a legacy server means by a refusal: most of it stands in prose only."""
+
+from shim.hub import rawjson
+from shim.wire.errors import UpstreamFault
+from shim.wire.jsonrpc import Response
+
+_INVALID_PARAMS = -32602
+
+
+def as_fault(response: Response) -> UpstreamFault:
+    """Turn an upstream's error about a task into ours: it is never "not found" by itself (OWN-CHECK)."""
+    error = rawjson.members(response.error or b"{}")
+    message = rawjson.string(error.get("message")) or "no reason given"
+    return UpstreamFault(-32603, f"the upstream refused: {message}", 502)
+
+
+def code(error: bytes) -> int | None:
+    """Give the code of a JSON-RPC error; None where there is none."""
+    said = rawjson.decode(rawjson.members(error).get("code", b"null"))
+    return said if isinstance(said, int) else None
+
+
+def unknown(answer: object) -> bool:
+    """Tell an "I do not know that task" from everything else."""
+    return (
+        isinstance(answer, Response)
+        and answer.error is not None
+        and code(answer.error) == _INVALID_PARAMS
+        and not not_yet(answer.error)
+    )
+
+
+def not_yet(error: bytes) -> bool:
+    """Tell "not completed yet" from "unknown": both are -32602, only the prose differs."""
+    message = (rawjson.string(rawjson.members(error).get("message")) or "").lower()
+    return code(error) == _INVALID_PARAMS and ("not completed" in message or "not yet" in message)

@@ -1,0 +1,154 @@
+"""Which session a request goes over, and when a session counts as lost (ML-SESSION, ML-SESSION-LOST)."""
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import TypeVar, cast
+
+from shim.audit.sink import NullSink
+from shim.audit.trace import Trace
+from shim.callers.caller import Caller, Kind
+from shim.ledger.protocol import Ledger
+from shim.ledger.records import SessionRow, TaskRow
+from shim.upstreams.base import Context, SessionLost, TaskUnknown
+from shim.upstreams.legacy.pool import Pool, PoolLimits
+from shim.upstreams.legacy.refusals import unknown
+from shim.upstreams.legacy.session import Gone, LegacySession, Parts
+from shim.wire.envelope import initialize_params
+from shim.wire.errors import UpstreamFault
+from shim.wire.jsonrpc import write_notification
+
+T = TypeVar("T")
+
+REMEMBERED = 10_000
+"""Sessions of clients, and catalogues of callers, that are kept at hand."""
+_LATEST = "2025-11-25"
+
+
+class Sessions:
+    """The sessions with one server: the pool's, and those that clients drive."""
+
+    def __init__(
+        self, name: str, parts: Parts, ledger: Ledger, limits: PoolLimits, *, handshake: bool
+    ) -> None:
+        self.pool = Pool(name, limits, ledger, parts.clock, self._open, self._adopt)
+        self._name = name
+        self._parts = parts
+        self._ledger = ledger
+        self._handshake = handshake
+        self._driven: OrderedDict[str, LegacySession] = OrderedDict()
+
+    async def of(self, ctx: Context, row: TaskRow) -> LegacySession:
+        """Give the session a task lives in, at hand or from the ledger. Raises SessionLost."""
+        if row.session_id is None:
+            async with self.pool.reader(ctx) as session:
+                return session
+        session = self.pool.known(row.session_id) or await self.driven(row.session_id)
+        session.tasks.setdefault(row.upstream_task_id, row.pk)
+        if session.row.side == "pool" and row.kinds:
+            await session.open_stream(ctx)
+        return session
+
+    async def driven(self, session_id: str) -> LegacySession:
+        """Give a session that is not the pool's: a client's, or one of an earlier run. Raises SessionLost."""
+        known = self._driven.get(session_id)
+        if known is not None:
+            self._driven.move_to_end(session_id)
+            return known
+        stored = await self._ledger.session(session_id)
+        if stored is None or stored.closed:
+            raise SessionLost
+        session = self._driven[session_id] = LegacySession(self._parts, stored)
+        if len(self._driven) > REMEMBERED:
+            _, old = self._driven.popitem(last=False)
+            await old.close()
+        return session
+
+    async def on(
+        self, ctx: Context, session: LegacySession, send: Callable[[LegacySession], Awaitable[T]]
+    ) -> T:
+        """Send on a session; it is lost only if a second request gets the same (ML-SESSION-LOST)."""
+        try:
+            return await send(session)
+        except Gone:
+            pass
+        try:
+            await session.request(ctx, "ping", {})
+        except Gone:
+            if not session.lost:
+                self.pool.lose(session)
+                self._driven.pop(session.id, None)
+                await self._ledger.close_session(session.id)
+                ctx.trace.event("session.lost", side="upstream", reason="unknown_twice")
+            raise SessionLost from None
+        try:
+            return await send(session)
+        except Gone:
+            raise UpstreamFault(-32603, "the upstream answers 404 on a living session", 502) from None
+
+    async def on_task(
+        self,
+        ctx: Context,
+        row: TaskRow,
+        send: Callable[[LegacySession], Awaitable[T]],
+        *,
+        unknown_is_answer: bool = False,
+    ) -> T:
+        """Send on the task's session, or on a living one in its place. Raises TaskUnknown."""
+        try:
+            session = await self.of(ctx, row)
+            answer = await self.on(ctx, session, send)
+        except SessionLost:
+            session = await self.pool.heir(ctx, row.session_id or "")
+            answer = await self.on(ctx, session, send)
+            if not unknown(answer):
+                session.tasks[row.upstream_task_id] = row.pk
+                await self._ledger.set_session(row.pk, session.id)
+        if unknown(answer) and not unknown_is_answer:
+            raise TaskUnknown
+        return answer
+
+    def free(self, row: TaskRow) -> None:
+        """Free the task's place in its session."""
+        session = self.pool.known(row.session_id or "")
+        if session is not None:
+            session.tasks.pop(row.upstream_task_id, None)
+            self.pool.give_back(row.caller_kind, session)
+        elif (driven := self._driven.get(row.session_id or "")) is not None:
+            driven.tasks.pop(row.upstream_task_id, None)
+
+    async def sweep(self, *, delete: bool) -> None:
+        """Drop idle sessions; the server is told only if the operator wants it."""
+        for session in await self.pool.sweep():
+            await self._ledger.close_session(session.id)
+            if delete and session.wire_id is not None:
+                caller = Caller(session.row.caller, cast("Kind", session.row.caller_kind))
+                await session.delete(Context(caller, Trace.background(NullSink(), upstream=self._name)))
+
+    async def close(self) -> None:
+        """Close the shim's own streams."""
+        await self.pool.close()
+        for session in self._driven.values():
+            await session.close()
+
+    async def _open(self, ctx: Context) -> LegacySession:
+        now_ms = self._parts.clock.now_ms()
+        params = initialize_params(ctx.client_name, ctx.client_version, ctx.capabilities, _LATEST)
+        if not self._handshake:
+            return LegacySession.without(self._parts)
+        session = await LegacySession.handshake(self._parts, ctx, params)
+        session.row = SessionRow(
+            session_id=session.id, upstream=self._name, caller=ctx.caller.key, caller_kind=ctx.caller.kind,
+            side="pool", dialect=None, client_name=ctx.client_name, client_version=ctx.client_version,
+            kinds=ctx.kinds, version=session.row.version, init=session.row.init, created_ms=now_ms,
+            used_ms=now_ms, closed=False,
+        )  # fmt: skip
+        if session.wire_id is not None:
+            await self._ledger.add_session(session.row)
+        await session.post(ctx, write_notification("notifications/initialized", {}))
+        if ctx.kinds:
+            await session.open_stream(ctx)
+        ctx.trace.event("session.opened", side="upstream", reason="pool")
+        return session
+
+    def _adopt(self, row: SessionRow) -> LegacySession:
+        return LegacySession(self._parts, row)

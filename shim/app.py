@@ -112,7 +112,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
             sessions=settings.sessions,
         )  # fmt: skip
         stack.push_async_callback(upstream.close)
-        room.upstreams = {upstream.name: upstream}
+        room.upstreams = {(upstream.name, upstream.dialect.name): upstream}
         tasks = Tasks(room, keys, questions, instance=instance)
         stack.push_async_callback(tasks.close)
         relay = Relay(link, authority)

@@ -208,7 +208,8 @@ def _fill(ctx: Context, meta: ModernMeta, reply: Reply) -> None:
     ctx.trace.client_name, ctx.trace.client_version = meta.client_name, meta.client_version
     ctx.kinds, ctx.capabilities = meta.kinds, meta.capabilities
     ctx.progress_token = meta.progress_token
-    ctx.wants_logs = meta.log_level is not None
+    ctx.log_level = meta.log_level
+    ctx.takes_tasks = meta.declares_tasks
     ctx.notify = reply.notify
 
 

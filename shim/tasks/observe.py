@@ -132,7 +132,8 @@ class Observer:
         if task.input_requests:
             await self._questions.inline(ctx, row, task.input_requests)
         asked = task.status is Status.INPUT_REQUIRED or self._room.changes.watched(row.pk)
-        if asked and not row.driven:  # a client that drives the session reads its streams itself (LL-ROUTE)
+        # a client that drives the session reads its streams itself (LL-ROUTE)
+        if asked and not row.driven and self._room.upstream(row).dialect.methods.result:
             await self._listen(row, task)
         outstanding = await self._room.ledger.inputs(row.pk)
         shown = Status.INPUT_REQUIRED if outstanding else Status.WORKING

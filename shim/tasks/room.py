@@ -27,7 +27,8 @@ class Room:
 
     config: Config
     ledger: Ledger
-    upstreams: Mapping[str, Upstream]
+    upstreams: Mapping[tuple[str, str], Upstream]
+    """The speakers by upstream and dialect: a server may have one of each era."""
     clock: Clock
     sink: AuditSink
     changes: Changes = field(default_factory=Changes)
@@ -35,7 +36,7 @@ class Room:
 
     def upstream(self, row: TaskRow) -> Upstream:
         """Give the upstream that made a task."""
-        return self.upstreams[row.upstream]
+        return self.upstreams[row.upstream, row.dialect]
 
     def own_context(self, row: TaskRow) -> Context:
         """Make the context of the shim's own work on a task: its owner's session, no client's request."""

@@ -37,8 +37,10 @@ class Context:
     notify: Notify | None = None
     progress_token: bytes | None = None
     """The client's own token, raw; what goes upstream is the shim's (IDS)."""
-    wants_logs: bool = False
-    """True when the client asked for log messages on this request."""
+    log_level: str | None = None
+    """The level of the log messages that the client asked for; None: it wants none."""
+    takes_tasks: bool = True
+    """True where a task in place of an answer can be handled, by the client or for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from multidict import CIMultiDictProxy
 
 from shim.hub import rawjson
 from shim.hub.codec import Lenient
+from shim.hub.rawjson import Members
 from shim.wire.errors import header_mismatch
 from shim.wire.jsonrpc import Request
 
@@ -29,7 +30,7 @@ def check_modern_headers(
     """
     _require(headers, "MCP-Protocol-Version", version)
     _require(headers, "Mcp-Method", request.method)
-    member = "taskId" if request.method.startswith("tasks/") else _NAMED_BY.get(request.method)
+    member = _mirrored_member(request.method)
     if member is None:
         return ()
     named = rawjson.string(request.params.get(member))
@@ -43,6 +44,12 @@ def check_modern_headers(
     if decode_value(given) != named:
         raise header_mismatch(f"Mcp-Name does not match params.{member}")
     return ()
+
+
+def mirrored(method: str, params: Members) -> str | None:
+    """Give what `Mcp-Name` of a request is: the tool, prompt, resource or task that its params name."""
+    member = _mirrored_member(method)
+    return None if member is None else rawjson.string(params.get(member))
 
 
 def decode_value(value: str) -> str:
@@ -61,6 +68,10 @@ def encode_value(value: str) -> str:
     if plain and not (value.startswith(_PREFIX) and value.endswith(_SUFFIX)):
         return value
     return _PREFIX + base64.b64encode(value.encode("utf-8", "surrogatepass")).decode() + _SUFFIX
+
+
+def _mirrored_member(method: str) -> str | None:
+    return "taskId" if method.startswith("tasks/") else _NAMED_BY.get(method)
 
 
 def _require(headers: CIMultiDictProxy[str], name: str, expected: str) -> None:

@@ -135,7 +135,7 @@ class Hearing:
     async def _heard_log(self, message: Notification) -> None:
         if len(self.calls) == 1:
             call = next(iter(self.calls.values()))
-            if call.ctx.notify is not None and call.ctx.wants_logs:
+            if call.ctx.notify is not None and call.ctx.log_level is not None:
                 await call.ctx.notify(message)
 
 

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from fnmatch import fnmatchcase
 
 from shim.hub import rawjson
 from shim.hub.rawjson import Members
+from shim.upstreams.support import override
 from shim.wire.errors import UpstreamFault
 from shim.wire.jsonrpc import Response
 
@@ -48,7 +48,7 @@ class Catalog:
 
     def override(self, tool: str) -> str | None:
         """Give what the operator says of a tool, if anything."""
-        return next((value for glob, value in self._overrides.items() if fnmatchcase(tool, glob)), None)
+        return override(self._overrides, tool)
 
     async def _read(self, page: Page) -> dict[str, str]:
         support: dict[str, str] = {}

@@ -1,0 +1,1 @@
+"""Servers of 2026-07-28: stateless requests, tasks by SEP-2663."""

@@ -1,0 +1,123 @@
+"""One request to a modern server and its answer: `_meta` and headers put on, notifications heard."""
+
+import contextlib
+from dataclasses import dataclass
+
+import aiohttp
+
+from shim.clock import Clock
+from shim.hub.rawjson import Members, RawJsonError
+from shim.upstreams.authority import Authority
+from shim.upstreams.base import Context
+from shim.upstreams.http import ACCEPT, JSON_TYPE, SSE_TYPE, Interrupted, Link, denied, media_type
+from shim.wire.era import MODERN_VERSIONS
+from shim.wire.errors import UpstreamFault
+from shim.wire.headers import encode_value, mirrored
+from shim.wire.ids import IdMaker
+from shim.wire.jsonrpc import Notification, Response, read_upstream, write_request
+from shim.wire.modern import modern_params
+
+_UNAUTHORIZED = (401, 403)
+_SERVER_ERROR = 500
+
+
+@dataclass(slots=True)
+class Parts:
+    """What every request to one modern server shares."""
+
+    link: Link
+    ids: IdMaker
+    authority: Authority
+    clock: Clock
+
+
+class Exchange:
+    """Asks one modern server; every JSON-RPC id and progress token is the shim's own (IDS)."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def ask(self, ctx: Context, method: str, params: Members, *, patient: bool = False) -> Response:
+        """Send a request and give its response; what else comes on its stream is passed to the client.
+
+        `patient` waits without a limit: a tool may take hours. A caller that leaves closes the stream,
+        which is this era's cancellation. Raises Denied, NeverSent, Interrupted, UpstreamFault.
+        """
+        rid = self._parts.ids.next()
+        token = rid if ctx.progress_token is not None and ctx.notify is not None else None
+        body = write_request(
+            rid, method,
+            modern_params(
+                params, client_name=ctx.client_name, client_version=ctx.client_version,
+                capabilities=ctx.capabilities, takes_tasks=ctx.takes_tasks, log_level=ctx.log_level,
+                progress_token=token,
+            ),
+        )  # fmt: skip
+        began = self._parts.clock.ticks_ms()
+        try:
+            response = await self._parts.link.send(
+                "POST", self._headers(ctx, method, params), body, patient=patient
+            )
+            async with response:
+                return await self._answer(ctx, response, rid)
+        finally:
+            ctx.trace.upstream_calls += 1
+            ctx.trace.upstream_ms += self._parts.clock.ticks_ms() - began
+
+    def _headers(self, ctx: Context, method: str, params: Members) -> list[tuple[str, str]]:
+        headers = [
+            ("Accept", ACCEPT),
+            ("Content-Type", JSON_TYPE),
+            ("MCP-Protocol-Version", MODERN_VERSIONS[0]),
+            ("Mcp-Method", method),
+        ]
+        if (name := mirrored(method, params)) is not None:
+            headers.append(("Mcp-Name", encode_value(name)))
+        return [*headers, *self._parts.authority.headers(ctx)]
+
+    async def _answer(self, ctx: Context, response: aiohttp.ClientResponse, rid: bytes) -> Response:
+        if response.status in _UNAUTHORIZED:
+            raise await denied(self._parts.link, response)
+        if media_type(response.headers) == SSE_TYPE:
+            self._parts.authority.accepted(ctx)
+            return await self._streamed(ctx, response, rid)
+        body = await self._parts.link.read(response)
+        if response.status >= _SERVER_ERROR:
+            raise UpstreamFault(-32603, f"the upstream answered {response.status}", 502)
+        try:
+            message = read_upstream(body)
+        except (UpstreamFault, RawJsonError):
+            raise UpstreamFault(
+                -32603, f"the upstream answered {response.status} without a JSON-RPC message", 502
+            ) from None
+        # a server that could not read the id answers without one
+        if not isinstance(message, Response) or (message.id is not None and message.id != rid):
+            raise UpstreamFault(-32603, "the upstream answered something else than the request", 502)
+        self._parts.authority.accepted(ctx)
+        return message
+
+    async def _streamed(self, ctx: Context, response: aiohttp.ClientResponse, rid: bytes) -> Response:
+        async for frame in self._parts.link.frames(response):
+            if not frame.data:
+                continue
+            message = read_upstream(frame.data)
+            if isinstance(message, Response):
+                if message.id == rid:
+                    return message
+            elif isinstance(message, Notification):
+                await _heard(ctx, message)
+            else:
+                ctx.trace.event("upstream.invalid", rule="LM-META", detail="a request on a response stream")
+        raise Interrupted(-32603, "the upstream's stream ended before its answer", 502)
+
+
+async def _heard(ctx: Context, message: Notification) -> None:
+    """Pass a notification of the open call on: progress under the client's own token, logs if asked for."""
+    if ctx.notify is None:
+        return
+    if message.method == "notifications/progress" and ctx.progress_token is not None:
+        with contextlib.suppress(RawJsonError):
+            params = {**message.params, "progressToken": ctx.progress_token}
+            await ctx.notify(Notification(message.method, params))
+    elif message.method == "notifications/message" and ctx.log_level is not None:
+        await ctx.notify(message)

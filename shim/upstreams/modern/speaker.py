@@ -1,0 +1,156 @@
+"""Speaks to a modern server: what the verbs want, each as one stateless request (LM-META, SEP-2663)."""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from shim.hub import rawjson
+from shim.hub.codec import Reading, TaskUnknownError, read_create, read_task
+from shim.hub.dialect import Dialect
+from shim.hub.rawjson import Members
+from shim.ledger.records import InputRow, TaskRow
+from shim.upstreams.base import Answered, Context, Created, Facts, NotYet, TaskUnknown
+from shim.upstreams.legacy.refusals import as_fault, code
+from shim.upstreams.modern.exchange import Exchange, Parts
+from shim.upstreams.support import override
+from shim.wire.era import MODERN_VERSIONS
+from shim.wire.errors import INVALID_PARAMS, MISSING_CAPABILITY, UpstreamFault
+from shim.wire.jsonrpc import Response
+from shim.wire.modern import bare_result, has_tasks
+
+_FACTS_MS = 60_000
+_REMEMBERED = 10_000
+_CALL = "tools/call"
+_ANSWERS = "inputResponses"
+
+
+class ModernUpstream:
+    """A server of the new API behind the shim. Implements `Upstream`."""
+
+    has_sessions = False
+
+    def __init__(self, name: str, dialect: Dialect, parts: Parts, *, overrides: Mapping[str, str]) -> None:
+        self.name = name
+        self.dialect = dialect
+        self.parts = parts
+        self._exchange = Exchange(parts)
+        self._overrides = overrides
+        self._facts: OrderedDict[str, tuple[float, Facts]] = OrderedDict()
+
+    def next_id(self) -> bytes:
+        """Make a JSON-RPC id that the server has not seen."""
+        return self.parts.ids.next()
+
+    # -- what the server says of itself, and what needs no task --------------------------------
+
+    async def facts(self, ctx: Context) -> Facts:
+        """Give the discover result for this caller, asked for at most once a minute."""
+        now = self.parts.clock.ticks_ms()
+        asked, known = self._facts.get(ctx.caller.key, (0.0, None))
+        if known is not None and now - asked < _FACTS_MS:
+            return known
+        response = await self._exchange.ask(ctx, "server/discover", {})
+        if response.result is None:
+            raise as_fault(response)
+        init = rawjson.members(response.result)
+        facts = Facts(init, MODERN_VERSIONS[0], has_tasks(init))
+        self._facts[ctx.caller.key] = (now, facts)
+        self._facts.move_to_end(ctx.caller.key)
+        if len(self._facts) > _REMEMBERED:
+            self._facts.popitem(last=False)
+        return facts
+
+    async def plain(self, ctx: Context, method: str, params: Members) -> Response:
+        """Send a request as it is and give its answer, in the modern shape."""
+        return await self._exchange.ask(ctx, method, params, patient=method == _CALL)
+
+    async def tool_support(self, ctx: Context, tool: str) -> str:
+        """Say that every tool may run as a task: the server decides for each call (LM-TOOLS)."""
+        return override(self._overrides, tool) or (
+            "optional" if (await self.facts(ctx)).has_tasks else "forbidden"
+        )
+
+    def tools_changed(self, session_id: str) -> None:
+        """Do nothing: there are no sessions, and support is not listed."""
+
+    async def accepts_session(self, ctx: Context, session_id: str) -> bool:  # noqa: ARG002 - of the protocol
+        """Tell that there is no session to be adopted."""
+        return False
+
+    # -- tasks -----------------------------------------------------------------------------------
+
+    async def create(
+        self, ctx: Context, params: Members, ttl_ms: int | None, *, session_id: str | None = None
+    ) -> Created | Answered:
+        """Call the tool; the server decides whether that makes a task. It takes no ttl."""
+        del ttl_ms, session_id
+        response = await self._exchange.ask(ctx, _CALL, params, patient=True)
+        if response.result is None:
+            return Answered(response)
+        reading = read_create(self.dialect, rawjson.members(response.result))
+        return Answered(response) if reading is None else Created(reading, None, reading.task.meta)
+
+    async def keep(self, row: TaskRow) -> None:
+        """Do nothing: no question comes but in the task itself."""
+
+    async def get(self, ctx: Context, row: TaskRow) -> Reading:
+        """Read the task's state, with its payload where it has ended."""
+        response = await self._on_task(ctx, row, str(self.dialect.methods.get))
+        if response.result is None:
+            raise as_fault(response)
+        try:
+            reading = read_task(self.dialect, rawjson.members(response.result))
+        except TaskUnknownError:
+            raise TaskUnknown from None
+        if reading.task.result is None:
+            return reading
+        return Reading(replace(reading.task, result=bare_result(reading.task.result)), reading.lenient)
+
+    async def result(self, ctx: Context, row: TaskRow, request_id: bytes) -> Response:
+        """Refuse: the payload stands in the task."""
+        del ctx, row, request_id
+        raise NotYet
+
+    async def abandon_result(self, ctx: Context, row: TaskRow, request_id: bytes) -> None:
+        """Do nothing: there is no stream that could be abandoned."""
+
+    async def cancel(self, ctx: Context, row: TaskRow) -> bool:
+        """Ask to cancel; the server only acknowledges."""
+        response = await self._on_task(ctx, row, str(self.dialect.methods.cancel))
+        if response.error is not None:
+            raise as_fault(response)
+        return True
+
+    async def answer(self, ctx: Context, row: TaskRow, asked: InputRow) -> bool:
+        """Deliver an answer by its key."""
+        responses = rawjson.join({asked.key: asked.response or b"{}"})
+        params = {_ANSWERS: responses}
+        try:
+            response = await self._on_task(ctx, row, str(self.dialect.methods.answer), params)
+        except TaskUnknown:
+            return False
+        return response.error is None
+
+    async def ended(self, row: TaskRow) -> None:
+        """Do nothing: the task holds nothing here."""
+
+    async def sweep(self, *, delete: bool) -> None:
+        """Do nothing: there are no sessions."""
+
+    async def close(self) -> None:
+        """Do nothing: there are no streams of its own."""
+
+    async def _on_task(
+        self, ctx: Context, row: TaskRow, method: str, more: Members | None = None
+    ) -> Response:
+        """Ask about a task. Raises TaskUnknown where the server says that it does not know it."""
+        params = {self.dialect.fields.task_id: rawjson.encode(row.upstream_task_id), **(more or {})}
+        response = await self._exchange.ask(ctx, method, params)
+        if response.error is not None:
+            refusal = code(response.error)
+            if refusal == INVALID_PARAMS:
+                raise TaskUnknown
+            if refusal == MISSING_CAPABILITY:
+                raise UpstreamFault(-32603, "the upstream did not see the extension declared", 502)
+        return response

@@ -1,0 +1,69 @@
+"""The modern envelope as a client of a modern server writes and reads it (LM-META, KEYS)."""
+
+from shim.hub import rawjson
+from shim.hub.rawjson import Members
+from shim.wire.envelope import (
+    META_CLIENT_CAPABILITIES,
+    META_CLIENT_INFO,
+    META_LOG_LEVEL,
+    META_SERVER_INFO,
+)
+from shim.wire.era import META_VERSION, MODERN_VERSIONS
+from shim.wire.errors import TASKS_EXTENSION
+
+_OF_THE_ENVELOPE = ("resultType", "ttlMs", "cacheScope", "inputRequests", "requestState")
+
+
+def modern_params(
+    params: Members,
+    *,
+    client_name: str,
+    client_version: str,
+    capabilities: Members,
+    takes_tasks: bool,
+    log_level: str | None,
+    progress_token: bytes | None,
+) -> Members:
+    """Give a request's params with the `_meta` that a modern server wants; foreign keys of `_meta` stay.
+
+    `capabilities` are the kinds of questions the client declared, raw; `takes_tasks` declares the extension.
+    """
+    declared = dict(capabilities)
+    if takes_tasks:
+        declared["extensions"] = rawjson.join({TASKS_EXTENSION: b"{}"})
+    meta = {
+        **_object(params.get("_meta")),
+        META_VERSION: rawjson.encode(MODERN_VERSIONS[0]),
+        META_CLIENT_INFO: rawjson.encode({"name": client_name, "version": client_version}),
+        META_CLIENT_CAPABILITIES: rawjson.join(declared),
+    }
+    if log_level is not None:
+        meta[META_LOG_LEVEL] = rawjson.encode(log_level)
+    if progress_token is not None:
+        meta["progressToken"] = progress_token
+    return {**params, "_meta": rawjson.join(meta)}
+
+
+def has_tasks(discovered: Members) -> bool:
+    """Tell whether a discover result offers the tasks extension."""
+    capabilities = _object(discovered.get("capabilities"))
+    extensions = _object(capabilities.get("extensions"))
+    return extensions.get(TASKS_EXTENSION, b"")[:1] == b"{"
+
+
+def bare_result(result: bytes) -> bytes:
+    """Take the modern envelope off a result: what is left is the payload of either era (LM-TOOLS, KEYS)."""
+    members = rawjson.members(result)
+    for key in _OF_THE_ENVELOPE:
+        members.pop(key, None)
+    meta = _object(members.get("_meta"))
+    if meta.pop(META_SERVER_INFO, None) is not None:
+        if meta:
+            members["_meta"] = rawjson.join(meta)
+        else:
+            del members["_meta"]
+    return rawjson.join(members)
+
+
+def _object(raw: bytes | None) -> Members:
+    return rawjson.members(raw) if raw is not None and raw[:1] == b"{" else {}

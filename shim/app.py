@@ -124,12 +124,12 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
             config,
             guard=Guard(config),
             resolver=resolver,
-            upstream=upstream,
-            modern=ModernFront(config, tasks, dialects["sep-2663"], vouching),
-            legacy=LegacyFront(
+            fronts={
+                Era.MODERN: ModernFront(config, upstream, tasks, dialects["sep-2663"], vouching),
+            Era.LEGACY: LegacyFront(
                 config, upstream, dialects, relay, ClientSessions(config, ledger, upstream, clock),
                 LegacyTasks(config, upstream, relay, tasks), resolver, vouching,
-            ),
+            )},
             sink=sink, activity=activity, metrics=metrics, sunset=sunset_headers(config.cutover),
         )  # fmt: skip
         await tasks.start()

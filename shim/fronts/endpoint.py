@@ -4,7 +4,8 @@ Errors are answered here and nowhere else. One `request` event is written for ea
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import structlog
 from aiohttp import hdrs, web
@@ -16,8 +17,7 @@ from shim.audit.trace import Trace
 from shim.callers.resolve import Resolver
 from shim.config import Config
 from shim.fronts.guard import Guard, Route, cors, preflight
-from shim.fronts.legacy import LegacyFront, session_header
-from shim.fronts.modern import ModernFront
+from shim.fronts.legacy import session_header
 from shim.fronts.reply import Reply, SlowReader
 from shim.hub.codec import CodecError
 from shim.hub.rawjson import RawJsonError
@@ -32,6 +32,18 @@ log = structlog.get_logger("shim")
 _FORWARDED = ("traceparent", "tracestate", "baggage")
 
 
+class Front(Protocol):
+    """Serves the clients of one era in front of one upstream."""
+
+    upstream: Upstream
+
+    async def handle(
+        self, http: web.BaseRequest, message: Message | None, ctx: Context, reply: Reply,
+        *, pinned: str | None,
+    ) -> web.StreamResponse:  # fmt: skip
+        """Answer one exchange; `message` is None for GET and DELETE. Raises ShimError."""
+
+
 class Endpoint:
     """Serves clients of both eras in front of one upstream."""
 
@@ -41,9 +53,7 @@ class Endpoint:
         *,
         guard: Guard,
         resolver: Resolver,
-        upstream: Upstream,
-        modern: ModernFront,
-        legacy: LegacyFront,
+        fronts: Mapping[Era, Front],
         sink: AuditSink,
         activity: Activity,
         metrics: Metrics,
@@ -52,9 +62,7 @@ class Endpoint:
         self._config = config
         self._guard = guard
         self._resolver = resolver
-        self._upstream = upstream
-        self._modern = modern
-        self._legacy = legacy
+        self.fronts = fronts
         self._sink = sink
         self._activity = activity
         self._metrics = metrics
@@ -65,7 +73,6 @@ class Endpoint:
     async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
         """Answer one HTTP request; never raises but for a client that has gone."""
         trace = Trace.incoming(self._sink, http.headers, self._activity)
-        trace.towards(self._upstream.name, "legacy", self._upstream.dialect.name)
         reply = Reply(http, trace, (), slow_reader_ms=self._config.limits.slow_reader_ms)
         self._under_way += 1
         message: Message | None = None
@@ -104,16 +111,16 @@ class Endpoint:
     ) -> web.StreamResponse:
         era = classify(http.headers, message, route.era)
         trace.era = era.value
-        trace.towards(self._upstream.name, "legacy", self._upstream.dialect.name)
+        front = self.fronts[era]
+        trace.towards(front.upstream.name, front.upstream.dialect.era, front.upstream.dialect.name)
         session_id = session_header(http) if era is Era.LEGACY else None
         caller = self._resolver.resolve(http.headers, http.remote, session_id=session_id)
         trace.caller, trace.caller_kind, trace.caller_label = caller.key, caller.kind, caller.label
         headers = [(name, value) for name in self._forwarded for value in http.headers.getall(name, ())]
         ctx = Context(caller=caller, trace=trace, headers=headers)
-        if era is Era.MODERN:
-            return await self._modern.handle(http, message, ctx, self._upstream, reply)
-        reply.on_success(self._sunset)
-        return await self._legacy.handle(http, message, ctx, reply, pinned=route.dialect)
+        if era is Era.LEGACY:
+            reply.on_success(self._sunset)
+        return await front.handle(http, message, ctx, reply, pinned=route.dialect)
 
     async def _fault(
         self, exc: Exception, message: Message | None, trace: Trace, reply: Reply

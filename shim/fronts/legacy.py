@@ -42,7 +42,7 @@ class LegacyFront:
         vouching: Vouching,
     ) -> None:
         self._config = config
-        self._upstream = upstream
+        self.upstream = upstream
         self._dialects = dialects
         self._relay = relay
         self._sessions = sessions
@@ -78,6 +78,7 @@ class LegacyFront:
             taken = await self._tasks.passing.answered(http, message, ctx, reply, session)
             if taken is not None:
                 return taken
+        message = await self._tasks.passing.names.inwards(message, ctx)
         return await self._relay.forward(http, ctx, reply, write_message(message))
 
     async def _request(
@@ -92,6 +93,7 @@ class LegacyFront:
         if served is not None:
             return served
         tap = self._tasks.passing.tap(ctx, session, dialect)
+        message = await self._tasks.passing.names.inwards(message, ctx)
         return await self._relay.forward(http, ctx, reply, write_message(message), tap=tap)
 
     async def _without_body(

@@ -50,7 +50,7 @@ class Call:
     meta: ModernMeta
     ctx: Context
     upstream: Upstream
-    idempotency_key: str | None
+    keyed: Keyed | None
 
 
 Handler = Callable[[Call], Awaitable[Response]]
@@ -59,7 +59,10 @@ Handler = Callable[[Call], Awaitable[Response]]
 class ModernFront:
     """Serves modern requests; a method that is not in the table does not exist (ML-GONE)."""
 
-    def __init__(self, config: Config, tasks: Tasks, dialect: Dialect, vouching: Vouching) -> None:
+    def __init__(
+        self, config: Config, upstream: Upstream, tasks: Tasks, dialect: Dialect, vouching: Vouching
+    ) -> None:
+        self.upstream = upstream
         self._config = config
         self._tasks = tasks
         self._dialect = dialect
@@ -87,8 +90,9 @@ class ModernFront:
         http: web.BaseRequest,
         message: Message | None,
         ctx: Context,
-        upstream: Upstream,
         reply: Reply,
+        *,
+        pinned: str | None,  # noqa: ARG002 - of the protocol; a modern client has one dialect
     ) -> web.StreamResponse:
         """Answer one message of a modern client. Raises ShimError."""
         if message is None:
@@ -113,7 +117,7 @@ class ModernFront:
             raise missing_capability()
         _fill(ctx, meta, reply)
         call = Call(
-            message, meta, ctx, upstream,
+            message, meta, ctx, self.upstream,
             _idempotency_key(http, meta) if message.method == "tools/call" else None,
         )  # fmt: skip
         if message.method in self._stored or call.idempotency_key is not None:

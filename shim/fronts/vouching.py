@@ -12,10 +12,10 @@ class Vouching:
         self._upstream = upstream
 
     async def ensure(self, ctx: Context) -> None:
-        """Ping with the caller's own credential unless it was accepted lately. Raises Denied, ShimError.
+        """Let upstream judge the caller's credential unless it did lately. Raises Denied, ShimError.
 
         Also a task's existence is stored knowledge, so this comes before any look at whose it is.
         """
         if not self._vouches.is_vouched(ctx.caller):
             ctx.trace.rule("OWN-VOUCH")
-            await self._upstream.plain(ctx, "ping", {})
+            await self._upstream.judge(ctx)

@@ -118,6 +118,9 @@ class Upstream(Protocol):
     async def facts(self, ctx: Context) -> Facts:
         """Give the handshake's answer for this caller."""
 
+    async def judge(self, ctx: Context) -> None:
+        """Send a harmless request, so that the server judges the caller's credential (OWN-VOUCH)."""
+
     async def plain(self, ctx: Context, method: str, params: Members) -> Response:
         """Send a request that makes no task and give its answer."""
 

@@ -19,11 +19,13 @@ from shim.upstreams.legacy.session import Gone, LegacySession, Parts
 from shim.upstreams.legacy.sessions import REMEMBERED, Sessions
 from shim.upstreams.legacy.tools import Catalog
 from shim.wire.envelope import with_related_task
-from shim.wire.errors import METHOD_NOT_FOUND, UpstreamFault, outcome_unknown
+from shim.wire.errors import METHOD_NOT_FOUND, UpstreamFault, outcome_unknown, unknown_session
 from shim.wire.jsonrpc import Response, write_notification, write_result
 
 _RUN = ("tools/call", "prompts/get", "resources/read")
 """What runs something on the server, which may ask and report on the way."""
+_ATTEMPTS = 3
+"""On the session at hand, on the one that takes its place, and on a new one if that is lost as well."""
 
 
 class LegacyUpstream:
@@ -66,6 +68,10 @@ class LegacyUpstream:
         async with self.pool.reader(ctx) as session:
             return Facts(session.init, session.row.version, self._has_tasks(session))
 
+    async def judge(self, ctx: Context) -> None:
+        """Ping."""
+        await self.plain(ctx, "ping", {})
+
     async def plain(self, ctx: Context, method: str, params: Members) -> Response:
         """Send a request over a session of the caller; one that may be asked something has it to itself."""
         asked = bool(ctx.kinds) and method in _RUN
@@ -76,15 +82,13 @@ class LegacyUpstream:
                 return await self._run(ctx, session, method, params)
             return await session.request(ctx, method, params, patient=True, reports=method in _RUN)
 
-        for last in (False, True):
-            async with borrow(ctx) as session:
-                try:
+        lost = None
+        for _ in range(_ATTEMPTS):
+            async with borrow(ctx, lost=lost) as session:
+                lost = session.id
+                with contextlib.suppress(SessionLost):  # a 404 came before any byte of an answer: nothing ran
                     return await self._sessions.on(ctx, session, send)
-                except SessionLost:
-                    # the 404 came before any byte of an answer, so nothing ran: once more, on a new session
-                    if last:
-                        raise _gone() from None
-        raise AssertionError("unreachable")
+        raise _gone()
 
     async def tool_support(self, ctx: Context, tool: str) -> str:
         """Tell a tool's task support, from the operator, the dialect, or the caller's tools/list."""
@@ -115,15 +119,7 @@ class LegacyUpstream:
         """Send the call as a task, on the client's own session or on one that has room for it."""
         method, body = self.dialect.create_request(params, ttl_ms)
         if session_id is not None:
-            session = await self._sessions.driven(session_id)
-            session.reserved += 1
-            try:
-                response = await session.request(ctx, method, body, patient=True, reports=True)
-            except Gone:
-                raise _gone() from None
-            finally:
-                session.reserved -= 1
-            return self._made(ctx, response, session)
+            return await self._create_driven(ctx, method, body, session_id)
         session, response = await self._create_on_pool(ctx, method, body)
         made = self._made(ctx, response, session)
         if isinstance(made, Answered) or made.session_id is None:
@@ -131,20 +127,39 @@ class LegacyUpstream:
             await session.release_held()
         return made
 
+    async def _create_driven(
+        self, ctx: Context, method: str, body: Members, session_id: str
+    ) -> Created | Answered:
+        """Send a create on the client's own session; the client opens another if that one is lost."""
+        try:
+            session = await self._sessions.driven(session_id)
+            session.reserved += 1
+            try:
+                response = await self._sessions.on(
+                    ctx, session, lambda one: self._run(ctx, one, method, body)
+                )
+            finally:
+                session.reserved -= 1
+        except SessionLost:
+            raise unknown_session() from None
+        return self._made(ctx, response, session)
+
     async def _create_on_pool(
         self, ctx: Context, method: str, body: Members
     ) -> tuple[LegacySession, Response]:
-        """Send a create; once more on another session if the first was lost before it answered."""
+        """Send a create; once more on a new session if the first was lost before it answered."""
 
         async def send(session: LegacySession) -> Response:
             return await self._run(ctx, session, method, body)
 
-        for _ in range(2):
-            session = await self.pool.reserve(ctx)
+        lost = None
+        for _ in range(_ATTEMPTS):
+            session = await self.pool.reserve(ctx, lost=lost)
             try:
                 return session, await self._sessions.on(ctx, session, send)
             except SessionLost:
                 self.pool.unreserve(ctx, session)
+                lost = session.id
             except BaseException:
                 self.pool.unreserve(ctx, session)
                 await session.release_held()

@@ -50,16 +50,17 @@ class ModernUpstream:
         asked, known = self._facts.get(ctx.caller.key, (0.0, None))
         if known is not None and now - asked < _FACTS_MS:
             return known
-        response = await self._exchange.ask(ctx, "server/discover", {})
-        if response.result is None:
-            raise as_fault(response)
-        init = rawjson.members(response.result)
+        init = await self._discover(ctx)
         facts = Facts(init, MODERN_VERSIONS[0], has_tasks(init))
         self._facts[ctx.caller.key] = (now, facts)
         self._facts.move_to_end(ctx.caller.key)
         if len(self._facts) > _REMEMBERED:
             self._facts.popitem(last=False)
         return facts
+
+    async def judge(self, ctx: Context) -> None:
+        """Discover once more."""
+        await self._discover(ctx)
 
     async def plain(self, ctx: Context, method: str, params: Members) -> Response:
         """Send a request as it is and give its answer, in the modern shape."""
@@ -140,6 +141,12 @@ class ModernUpstream:
 
     async def close(self) -> None:
         """Do nothing: there are no streams of its own."""
+
+    async def _discover(self, ctx: Context) -> Members:
+        response = await self._exchange.ask(ctx, "server/discover", {})
+        if response.result is None:
+            raise as_fault(response)
+        return rawjson.members(response.result)
 
     async def _on_task(
         self, ctx: Context, row: TaskRow, method: str, more: Members | None = None

@@ -3,19 +3,19 @@
 from aiohttp import web
 
 from shim.audit.metrics import Metrics
+from shim.behind import Behind
 from shim.hub import rawjson
 from shim.ledger.protocol import Ledger
-from shim.upstreams.legacy.speaker import LegacyUpstream
 
 
 class Admin:
     """Answers on the admin address."""
 
-    def __init__(self, metrics: Metrics, ledger: Ledger, upstream: LegacyUpstream) -> None:
+    def __init__(self, metrics: Metrics, ledger: Ledger, behind: Behind) -> None:
         self.ready = False
         self._metrics = metrics
         self._ledger = ledger
-        self._upstream = upstream
+        self._behind = behind
 
     def stopping(self) -> None:
         """Say from now on that no new work should be sent here."""
@@ -46,21 +46,24 @@ class Admin:
         for upstream, by_status in stats.tasks.items():
             for status, count in by_status.items():
                 self._metrics.tasks.labels(upstream, status).set(count)
-        self._metrics.sessions.labels(self._upstream.name).set(len(self._upstream.pool))
+        self._metrics.sessions.labels(self._behind.main.name).set(self._behind.open_sessions)
         return web.Response(
             body=self._metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
         )
 
     async def _upstreams(self) -> web.Response:
         stats = await self._ledger.stats()
-        report = [{
-            "name": self._upstream.name,
-            "era": "legacy",
-            "dialect": self._upstream.dialect.name,
-            "sessions": len(self._upstream.pool),
-            "tasks": stats.tasks.get(self._upstream.name, {}),
-            "oldest_open_ms": stats.oldest_open_ms,
-        }]  # fmt: skip
+        report = [
+            {
+                "name": speaker.name,
+                "era": speaker.dialect.era,
+                "dialect": speaker.dialect.name,
+                "sessions": self._behind.open_sessions if speaker.has_sessions else 0,
+                "tasks": stats.tasks.get(speaker.name, {}),
+                "oldest_open_ms": stats.oldest_open_ms,
+            }
+            for speaker in self._behind.speakers.values()
+        ]
         return web.Response(
             body=rawjson.encode({"upstreams": report}) + b"\n", content_type="application/json"
         )

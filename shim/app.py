@@ -17,12 +17,13 @@ from shim.audit.events import AuditSink, InstanceStarted, InstanceStopped
 from shim.audit.metrics import Metrics
 from shim.audit.sink import FileSink, NullSink, new_instance
 from shim.audit.trace import Trace
+from shim.behind import Behind, Speaks, configured, found, speakers
 from shim.callers.keys import Keys
-from shim.callers.resolve import build_resolver
+from shim.callers.resolve import Resolver, build_resolver
 from shim.callers.vouch import CredentialStore, VouchBook
 from shim.clock import Clock, SystemClock
 from shim.config import Config, digest, service_token
-from shim.fronts.endpoint import Endpoint
+from shim.fronts.endpoint import Endpoint, Front
 from shim.fronts.guard import Guard
 from shim.fronts.legacy import LegacyFront
 from shim.fronts.legacy_tasks import LegacyTasks
@@ -39,9 +40,7 @@ from shim.tasks.room import Room
 from shim.tasks.service import Tasks
 from shim.upstreams.authority import Authority
 from shim.upstreams.http import Limits, Link, open_client
-from shim.upstreams.legacy.pool import PoolLimits
-from shim.upstreams.legacy.session import LegacySession, Parts
-from shim.upstreams.legacy.speaker import LegacyUpstream
+from shim.upstreams.legacy.session import LegacySession
 from shim.upstreams.probing import probe
 from shim.wire.era import Era
 from shim.wire.ids import IdMaker
@@ -62,7 +61,7 @@ class App:
     admin_url: str | None
     endpoint: Endpoint
     tasks: Tasks
-    upstream: LegacyUpstream
+    behind: Behind
     ledger: SqliteLedger
 
 
@@ -99,44 +98,29 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         )
         room = Room(config, ledger, {}, clock, sink)
         questions = Questions(room)
-        parts = Parts(
-            link, IdMaker(await ledger.next_epoch()), authority, questions, clock, _on_list_changed(room)
-        )
-        upstream = LegacyUpstream(
-            settings.name, dialects[await _dialect(config, link, sink)], parts, ledger,
-            PoolLimits(
-                config.sessions.per_caller, config.sessions.total, config.tasks.tasks_per_session,
-                config.sessions.idle_ms, config.sessions.spares,
-            ),
-            overrides=settings.tool_support, pages=config.limits.pages, tools=config.limits.tools,
-            sessions=settings.sessions,
+        behind = speakers(
+            config, settings, await _speaks(config, dialects, link, sink), dialects, link, authority,
+            IdMaker(await ledger.next_epoch()), clock, ledger, questions, _on_list_changed(room),
         )  # fmt: skip
-        stack.push_async_callback(upstream.close)
-        room.upstreams = {(upstream.name, upstream.dialect.name): upstream}
+        stack.push_async_callback(behind.close)
+        room.upstreams = behind.speakers
         tasks = Tasks(room, keys, questions, instance=instance)
         stack.push_async_callback(tasks.close)
-        relay = Relay(link, authority)
         resolver = build_resolver(config.identity, keys, judged=judged)
-        vouching = Vouching(vouches, upstream)
         activity = Activity()
         metrics.watch(dropped=lambda: sink.dropped, under_way=lambda: activity.under_way)
         endpoint = Endpoint(
             config,
             guard=Guard(config),
             resolver=resolver,
-            fronts={
-                Era.MODERN: ModernFront(config, upstream, tasks, dialects["sep-2663"], vouching),
-            Era.LEGACY: LegacyFront(
-                config, upstream, dialects, relay, ClientSessions(config, ledger, upstream, clock),
-                LegacyTasks(config, upstream, relay, tasks), resolver, vouching,
-            )},
+            fronts=_fronts(config, behind, tasks, dialects, Relay(link, authority), resolver, vouches),
             sink=sink, activity=activity, metrics=metrics, sunset=sunset_headers(config.cutover),
         )  # fmt: skip
         await tasks.start()
         sink.emit(InstanceStarted(version=__version__, config_digest=digest(config)))
         stack.callback(lambda: sink.emit(InstanceStopped(version=__version__, config_digest=digest(config))))
-        room.start(_alive(clock, activity, sink, upstream), "alive")
-        admin = Admin(metrics, ledger, upstream)
+        room.start(_alive(clock, activity, sink, behind), "alive")
+        admin = Admin(metrics, ledger, behind)
         server = web.Server(
             endpoint.handle,
             handler_cancellation=True,
@@ -151,7 +135,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
             )
         admin.ready = True
         stack.callback(admin.stopping)
-        yield App(config, url + config.listen.path, admin_url, endpoint, tasks, upstream, ledger)
+        yield App(config, url + config.listen.path, admin_url, endpoint, tasks, behind, ledger)
 
 
 async def _listen(
@@ -187,25 +171,38 @@ async def _link(stack: contextlib.AsyncExitStack, config: Config, sink: AuditSin
     return Link(client, settings.url, limits, changed)
 
 
-async def _dialect(config: Config, link: Link, sink: AuditSink) -> str:
-    """Give the upstream's dialect: configured, or found out by asking it (ERA-PROBE)."""
+async def _speaks(config: Config, dialects: Mapping[str, Dialect], link: Link, sink: AuditSink) -> Speaks:
+    """Tell what the upstream speaks: configured, or found out by asking it (ERA-PROBE)."""
     settings = config.upstream[0]
     if settings.dialect != "auto":
-        return settings.dialect
+        return configured(dialects[settings.dialect])
     token = service_token(settings) if settings.credentials == "service" else None
     signed = [("Authorization", f"Bearer {token}")] if token else []
-    headers = [*settings.fixed_headers().items(), *signed]
-    verdict = await probe(link, sink, settings.name, headers)
-    if verdict.era is Era.MODERN:
-        raise StartError(
-            f"upstream {settings.name!r} speaks 2026-07-28 already; "
-            "this version stands in front of legacy servers"
-        )
+    verdict = await probe(link, sink, settings.name, [*settings.fixed_headers().items(), *signed])
     if verdict.era is None:
         log.warning(
             "the upstream's era could not be told; taken for legacy", evidence=verdict.verdict.evidence
         )
-    return "experimental"
+    return found(verdict)
+
+
+def _fronts(
+    config: Config, behind: Behind, tasks: Tasks, dialects: Mapping[str, Dialect], relay: Relay,
+    resolver: Resolver, vouches: VouchBook,
+) -> Mapping[Era, Front]:  # fmt: skip
+    """Put a front for each era before the speaker that serves it."""
+    modern = behind.main
+    fronts: dict[Era, Front] = {
+        Era.MODERN: ModernFront(config, modern, tasks, dialects["sep-2663"], Vouching(vouches, modern))
+    }
+    if behind.legacy is not None and not behind.hosts:
+        legacy = behind.legacy
+        sessions = ClientSessions(config, tasks.room.ledger, legacy, tasks.room.clock)
+        fronts[Era.LEGACY] = LegacyFront(
+            config, legacy, dialects, relay, sessions, LegacyTasks(config, legacy, relay, tasks), resolver,
+            Vouching(vouches, legacy),
+        )  # fmt: skip
+    return fronts
 
 
 def _sink(config: Config, instance: str) -> FileSink | NullSink:
@@ -225,12 +222,10 @@ def _on_list_changed(room: Room) -> Callable[[LegacySession], None]:
     return changed
 
 
-async def _alive(
-    clock: Clock, activity: Activity, sink: FileSink | NullSink, upstream: LegacyUpstream
-) -> None:
+async def _alive(clock: Clock, activity: Activity, sink: FileSink | NullSink, behind: Behind) -> None:
     while True:
         await clock.sleep_ms(ALIVE_EVERY_MS)
-        sink.emit(activity.alive(sessions=len(upstream.pool), dropped=sink.dropped))
+        sink.emit(activity.alive(sessions=behind.open_sessions, dropped=sink.dropped))
 
 
 def _methods(dialects: Mapping[str, Dialect]) -> list[str]:

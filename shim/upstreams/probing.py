@@ -25,6 +25,8 @@ class Probed:
     verdict: Verdict
     init: Members
     """Its initialize result, or its discover result where it is modern; {} where it gave none."""
+    legacy_too: Members | None = None
+    """The initialize result of a modern server that answers one as well."""
 
     @property
     def era(self) -> Era | None:
@@ -59,21 +61,30 @@ async def _ask(link: Link, signed: Sequence[tuple[str, str]]) -> Probed:
     except UpstreamFault as exc:
         return Probed(Verdict(None, exc.message), {})
     verdict = classify_discover(status, answer)
-    if verdict.era is not Era.LEGACY:
-        return Probed(verdict, _result_of(answer) if verdict.era else {})
+    if verdict.era is None:
+        return Probed(verdict, {})
+    init = await _initialize(link, signed)
+    if verdict.era is Era.MODERN:
+        return Probed(verdict, _result_of(answer), None if isinstance(init, str) else init)
     # a legacy verdict is believed only once initialize has succeeded
+    if isinstance(init, str):
+        return Probed(Verdict(None, f"{verdict.evidence}; initialize: {init}"), {})
+    return Probed(verdict, init)
+
+
+async def _initialize(link: Link, signed: Sequence[tuple[str, str]]) -> Members | str:
+    """Give the server's initialize result, or why there is none."""
     params = initialize_params("taskshim", "1", {}, LEGACY_VERSIONS[0])
     try:
-        _, answer = await _post(link, write_request(_ID, "initialize", params), signed)
+        status, answer = await _post(link, write_request(_ID, "initialize", params), signed)
         message = read_upstream(answer)
+        if not isinstance(message, Response) or message.result is None:
+            return f"HTTP {status}, refused"
+        return rawjson.members(message.result)
     except UpstreamFault as exc:
-        return Probed(Verdict(None, f"{verdict.evidence}; initialize: {exc.message}"), {})
-    if not isinstance(message, Response) or message.result is None:
-        return Probed(Verdict(None, f"{verdict.evidence}; initialize was refused"), {})
-    try:
-        return Probed(verdict, rawjson.members(message.result))
+        return exc.message
     except RawJsonError as exc:
-        return Probed(Verdict(None, f"initialize: {exc}"), {})
+        return str(exc)
 
 
 def _result_of(answer: bytes) -> Members:

@@ -1,0 +1,126 @@
+"""What stands behind the shim: the speakers of one server, one for each era that it speaks (ERA-PROBE)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from shim.clock import Clock
+from shim.config import Config
+from shim.config.service import UpstreamConfig
+from shim.hub import rawjson
+from shim.hub.dialect import Dialect
+from shim.hub.rawjson import Members
+from shim.ledger.protocol import Ledger
+from shim.upstreams.authority import Authority
+from shim.upstreams.base import SessionEvents
+from shim.upstreams.http import Link
+from shim.upstreams.legacy.pool import PoolLimits
+from shim.upstreams.legacy.session import LegacySession
+from shim.upstreams.legacy.session import Parts as LegacyParts
+from shim.upstreams.legacy.speaker import LegacyUpstream
+from shim.upstreams.modern.exchange import Parts as ModernParts
+from shim.upstreams.modern.speaker import ModernUpstream
+from shim.upstreams.probing import Probed
+from shim.wire.era import Era
+from shim.wire.ids import IdMaker
+from shim.wire.modern import has_tasks
+
+_EXPERIMENTAL = "experimental"
+_SEP_2663 = "sep-2663"
+
+
+@dataclass(frozen=True, slots=True)
+class Speaks:
+    """The dialects a server is spoken to in, by era; at least one is there."""
+
+    legacy: str | None
+    modern: str | None
+    hosts: bool
+    """True where the shim itself is the server of legacy clients (LM), and does not relay them (LL)."""
+
+
+def configured(dialect: Dialect) -> Speaks:
+    """Take the operator's word for the one dialect a server speaks."""
+    if dialect.era == "modern":
+        return Speaks(None, dialect.name, hosts=True)
+    return Speaks(dialect.name, None, hosts=False)
+
+
+def found(probed: Probed) -> Speaks:
+    """Tell by what a probe found; what proves nothing is taken for legacy.
+
+    Legacy clients of a server of both eras are relayed if its legacy side has tasks, else hosted if its
+    modern side has them, else relayed.
+    """
+    if probed.era is not Era.MODERN:
+        return Speaks(_EXPERIMENTAL, None, hosts=False)
+    if probed.legacy_too is None:
+        return Speaks(None, _SEP_2663, hosts=True)
+    hosts = has_tasks(probed.init) and not _has_legacy_tasks(probed.legacy_too)
+    return Speaks(_EXPERIMENTAL, _SEP_2663, hosts=hosts)
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """The speakers of one server."""
+
+    legacy: LegacyUpstream | None
+    modern: ModernUpstream | None
+    hosts: bool
+
+    @property
+    def speakers(self) -> Mapping[tuple[str, str], LegacyUpstream | ModernUpstream]:
+        """Give them by upstream and dialect, as task rows name them."""
+        both = (self.legacy, self.modern)
+        return {(one.name, one.dialect.name): one for one in both if one is not None}
+
+    @property
+    def main(self) -> LegacyUpstream | ModernUpstream:
+        """Give the one of the newest era."""
+        main = self.modern or self.legacy
+        assert main is not None  # noqa: S101 - a server speaks something, or it is taken for legacy
+        return main
+
+    @property
+    def open_sessions(self) -> int:
+        """Count the sessions that the shim has open upstream."""
+        return len(self.legacy.pool) if self.legacy is not None else 0
+
+    async def close(self) -> None:
+        """Close the shim's own streams and sessions."""
+        for speaker in self.speakers.values():
+            await speaker.close()
+
+
+def speakers(
+    config: Config, settings: UpstreamConfig, speaks: Speaks, dialects: Mapping[str, Dialect], link: Link,
+    authority: Authority, ids: IdMaker, clock: Clock, ledger: Ledger, events: SessionEvents,
+    on_list_changed: Callable[[LegacySession], None],
+) -> Behind:  # fmt: skip
+    """Make the speakers of one server."""
+    legacy = modern = None
+    if speaks.legacy is not None:
+        legacy = LegacyUpstream(
+            settings.name, dialects[speaks.legacy],
+            LegacyParts(link, ids, authority, events, clock, on_list_changed), ledger,
+            PoolLimits(
+                config.sessions.per_caller, config.sessions.total, config.tasks.tasks_per_session,
+                config.sessions.idle_ms, config.sessions.spares,
+            ),
+            overrides=settings.tool_support, pages=config.limits.pages, tools=config.limits.tools,
+            sessions=settings.sessions,
+        )  # fmt: skip
+    if speaks.modern is not None:
+        parts = ModernParts(link, ids, authority, clock)
+        modern = ModernUpstream(
+            settings.name, dialects[speaks.modern], parts, overrides=settings.tool_support
+        )
+    return Behind(legacy, modern, speaks.hosts)
+
+
+def _has_legacy_tasks(init: Members) -> bool:
+    said = rawjson.decode(init.get("capabilities", b"{}"))
+    for key in ("tasks", "requests", "tools", "call"):
+        if not isinstance(said, dict) or said.get(key) is None:
+            return False
+        said = said[key]
+    return True

@@ -15,7 +15,7 @@ IDLE_MS = 600_000
 async def pooled(ml: Corner, number: int) -> None:
     """Let the shim work until its pool has so many sessions."""
     while len(ml.app.upstream.pool) != number:
-        await asyncio.sleep(0)
+        await ml.client.request("server/discover")
 
 
 @pytest.mark.rule("ML-SESSION")

@@ -1,4 +1,4 @@
-"""The genuine fastmcp 4 client with its tasks extension: against its own server, and through the shim (ML)."""
+"""The genuine fastmcp 4 client and its tasks extension: against its own server, and through the shim (ML)."""
 
 from pathlib import Path
 from typing import Any

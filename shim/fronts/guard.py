@@ -73,8 +73,11 @@ class Guard:
         if http.content_type.lower() != "application/json":
             raise unsupported_media(http.headers.get(hdrs.CONTENT_TYPE, ""))
         limit = self._body_bytes
-        if (http.content_length or 0) > limit:
+        length = http.content_length
+        if (length or 0) > limit:
             raise too_large(limit)
+        if length is not None and hdrs.CONTENT_ENCODING not in http.headers:
+            return await http.content.read()  # what is announced is all there can be
         chunks: list[bytes] = []
         size = 0
         async for chunk in http.content.iter_any():

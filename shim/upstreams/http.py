@@ -4,11 +4,13 @@ No cookies, no redirects, no compression, no total timeout on streams (HEADERS, 
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import aiohttp
-from multidict import CIMultiDictProxy
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
 
 from shim.wire.errors import UpstreamFault
 from shim.wire.sse import Frame, SseFrameTooLarge, SseParser
@@ -20,7 +22,13 @@ SSE_TYPE = "text/event-stream"
 _KEEPALIVE_S = 4
 """Shorter than the 5 s after which common servers close: a request sent on a closing connection is lost."""
 
+_OWN_HEADERS = (("Accept-Encoding", "identity"), ("User-Agent", "taskshim"))
+"""Sent unless the request brings its own; complete, so that the client library adds none of its defaults."""
+
+_AT_LEISURE = contextlib.nullcontext()
+
 _NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+_BROKEN_OFF = (aiohttp.ClientError, OSError, ValueError)
 
 
 class NeverSent(UpstreamFault):
@@ -58,8 +66,6 @@ def open_client(limits: Limits) -> aiohttp.ClientSession:
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=limits.connect_timeout_ms / 1000),
         auto_decompress=False,
-        skip_auto_headers=("User-Agent", "Accept-Encoding", "Content-Type"),
-        headers={"Accept-Encoding": "identity", "User-Agent": "taskshim"},
         max_line_size=min(65536, limits.frame_bytes),
         max_field_size=65_536,
     )
@@ -81,6 +87,7 @@ class Link:
         self.url = url
         self.limits = limits
         self._client = client
+        self._address = URL(url)
         self._on_change = on_change
         self._up = True
 
@@ -96,10 +103,13 @@ class Link:
 
         `patient` waits for the headers without a limit: a tool may take hours.
         """
+        sent = CIMultiDict(headers)
+        for name, value in _OWN_HEADERS:
+            sent.setdefault(name, value)
         try:
-            async with asyncio.timeout(None if patient else self.limits.answer_timeout_ms / 1000):
+            async with _AT_LEISURE if patient else asyncio.timeout(self.limits.answer_timeout_ms / 1000):
                 response = await self._client.request(
-                    method, self.url, data=body, headers=headers, allow_redirects=False
+                    method, self._address, data=body, headers=sent, allow_redirects=False
                 )
                 self._health(up=True, evidence=f"HTTP {response.status}")
                 return response
@@ -108,8 +118,8 @@ class Link:
             raise NeverSent(-32603, f"the upstream cannot be reached: {type(exc).__name__}", 502) from exc
         except TimeoutError as exc:
             raise Interrupted(-32603, "the upstream did not answer in time", 504) from exc
-        except (aiohttp.ClientError, OSError, ValueError) as exc:
-            raise Interrupted(-32603, f"the upstream's answer broke off: {type(exc).__name__}", 502) from exc
+        except _BROKEN_OFF as exc:
+            raise _interrupted(exc) from exc
 
     def _health(self, *, up: bool, evidence: str) -> None:
         """Report when the server stops answering at all, and when it answers again."""
@@ -120,6 +130,12 @@ class Link:
 
     async def read(self, response: aiohttp.ClientResponse) -> bytes:
         """Read a whole body within the frame bound. Raises Interrupted, UpstreamFault."""
+        length = response.content_length
+        if length is not None and length <= self.limits.frame_bytes:  # what is announced is all there can be
+            try:
+                return await response.content.read()
+            except _BROKEN_OFF as exc:
+                raise _interrupted(exc) from exc
         chunks: list[bytes] = []
         size = 0
         async for chunk in chunks_of(response):
@@ -152,8 +168,12 @@ async def chunks_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
     try:
         async for chunk in response.content.iter_any():
             yield chunk
-    except (aiohttp.ClientError, OSError, ValueError) as exc:
-        raise Interrupted(-32603, f"the upstream's answer broke off: {type(exc).__name__}", 502) from exc
+    except _BROKEN_OFF as exc:
+        raise _interrupted(exc) from exc
+
+
+def _interrupted(exc: Exception) -> Interrupted:
+    return Interrupted(-32603, f"the upstream's answer broke off: {type(exc).__name__}", 502)
 
 
 def media_type(headers: CIMultiDictProxy[str]) -> str:

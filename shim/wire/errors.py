@@ -146,6 +146,11 @@ def too_many(detail: str, *, retry_after_s: int) -> ClientFault:
     return ClientFault(INTERNAL, detail, 429, headers=(("Retry-After", str(retry_after_s)),), reason="limit")
 
 
+def all_in_use(detail: str, *, retry_after_s: int) -> ClientFault:
+    """Refuse because a bound is reached that this caller alone did not fill."""
+    return ClientFault(INTERNAL, detail, 503, headers=(("Retry-After", str(retry_after_s)),), reason="limit")
+
+
 def no_such_endpoint(path: str) -> ClientFault:
     """Refuse a path that is not served."""
     return ClientFault(METHOD_NOT_FOUND, f"nothing is served at {path}", 404)

@@ -156,12 +156,18 @@ async def multi_input(task: ServerTaskContext, _: dict[str, Any]) -> t.CallToolR
     return text(json.dumps(answers, sort_keys=True))
 
 
+async def echo(_: ServerTaskContext, arguments: dict[str, Any]) -> t.CallToolResult:
+    value = arguments.get("value", {})
+    return text(json.dumps(value, sort_keys=True), structuredContent=value)
+
+
 TASK_TOOLS: dict[str, tuple[str, dict[str, Any], Work]] = {
     "slow_compute": ("optional", form(seconds={"type": "number"}, label={"type": "string"}), slow_compute),
     "failing_job": ("required", form(seconds={"type": "number"}), failing_job),
     "protocol_error_job": ("optional", form(seconds={"type": "number"}), protocol_error_job),
     "confirm_delete": ("optional", form(filename={"type": "string"}), confirm_delete),
     "multi_input": ("optional", form(), multi_input),
+    "echo": ("optional", form(value={"type": "object"}), echo),
 }
 
 

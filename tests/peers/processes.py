@@ -14,29 +14,67 @@ HERE = Path(__file__).parent
 @asynccontextmanager
 async def legacy_server(python: Path, *flags: str, log: Path | None = None) -> AsyncIterator[str]:
     """Run tests/peers/legacy_server.py and give its URL; `log` gets what it says on stderr."""
-    process = await _start(python, "legacy_server.py", *flags, log=log)
-    try:
-        assert process.stdout is not None
-        line = (await process.stdout.readline()).decode()
-        assert line.startswith("listening on "), f"the legacy server did not start: {line!r}, see {log}"
-        yield f"http://127.0.0.1:{int(line.split()[-1])}/mcp"
-    finally:
-        await _stop(process)
+    async with _serving(python, "legacy_server.py", *flags, log=log) as url:
+        yield url
+
+
+@asynccontextmanager
+async def modern_server(python: Path, *flags: str, log: Path | None = None) -> AsyncIterator[str]:
+    """Run tests/peers/modern_server.py and give its URL; `log` gets what it says on stderr."""
+    async with _serving(python, "modern_server.py", *flags, log=log) as url:
+        yield url
+
+
+@asynccontextmanager
+async def fastmcp_server(python: Path, *flags: str, log: Path | None = None) -> AsyncIterator[str]:
+    """Run tests/peers/fastmcp_server.py and give its URL; `log` gets what it says on stderr."""
+    async with _serving(python, "fastmcp_server.py", *flags, log=log) as url:
+        yield url
 
 
 async def legacy_client(
     python: Path, url: str, *jobs: str, headers: dict[str, str] | None = None, log: Path | None = None
 ) -> dict[str, Any]:
     """Run tests/peers/legacy_client.py against a URL and give its transcript; no jobs: all of them."""
-    flags = [f"--header={name}={value}" for name, value in (headers or {}).items()]
-    process = await _start(python, "legacy_client.py", url, *jobs, *flags, log=log)
+    transcript: dict[str, Any] = json.loads(
+        await _said(python, "legacy_client.py", url, *jobs, *_flags(headers), log=log)
+    )
+    return transcript
+
+
+async def fastmcp_client(
+    python: Path, url: str, *jobs: str, headers: dict[str, str] | None = None, log: Path | None = None
+) -> dict[str, Any]:
+    """Run tests/peers/fastmcp_client.py against a URL; gives {job: {outcome, messages}}; no jobs: all."""
+    lines = await _said(python, "fastmcp_client.py", url, *jobs, *_flags(headers), log=log)
+    told = [json.loads(line) for line in lines.splitlines()]
+    return {one["job"]: one for one in told}
+
+
+@asynccontextmanager
+async def _serving(python: Path, script: str, *flags: str, log: Path | None) -> AsyncIterator[str]:
+    process = await _start(python, script, *flags, log=log)
+    try:
+        assert process.stdout is not None
+        line = (await process.stdout.readline()).decode()
+        assert line.startswith("listening on "), f"{script} did not start: {line!r}, see {log}"
+        yield f"http://127.0.0.1:{int(line.split()[-1])}/mcp"
+    finally:
+        await _stop(process)
+
+
+async def _said(python: Path, script: str, *args: str, log: Path | None) -> str:
+    process = await _start(python, script, *args, log=log)
     try:
         out, _ = await process.communicate()
     finally:
         await _stop(process)
-    assert process.returncode == 0, f"the legacy client failed, see {log}"
-    transcript: dict[str, Any] = json.loads(out)
-    return transcript
+    assert process.returncode == 0, f"{script} failed, see {log}"
+    return out.decode()
+
+
+def _flags(headers: dict[str, str] | None) -> list[str]:
+    return [f"--header={name}={value}" for name, value in (headers or {}).items()]
 
 
 async def _start(python: Path, script: str, *args: str, log: Path | None) -> asyncio.subprocess.Process:

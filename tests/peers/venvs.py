@@ -15,6 +15,14 @@ from functools import cache
 from pathlib import Path
 
 LEGACY = ("mcp==1.30.0",)
+MODERN = ("mcp==2.3.0",)
+FASTMCP = (
+    "fastmcp==4.1.4",
+    "fastmcp-tasks==4.1.4",
+    "mcp==2.3.0",
+    "pydocket==0.27.0",  # runs the tasks
+    "burner-redis==0.1.7",  # pydocket's store in memory
+)
 NODE = ("node@22", "@modelcontextprotocol/conformance@0.2.0-alpha.12")
 INSTALL_TIMEOUT_S = 400
 
@@ -31,13 +39,19 @@ def peers_dir() -> Path:
 @cache
 def legacy_python() -> Path:
     """The interpreter of an environment with the last SDK that has experimental tasks."""
+    return _python("legacy", LEGACY)
 
-    def make(directory: Path) -> None:
-        _run([sys.executable, "-m", "venv", str(directory)])
-        pip = [str(directory / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "-q"]
-        _run([*pip, *LEGACY])
 
-    return _environment("legacy", LEGACY, make) / "bin" / "python"
+@cache
+def modern_python() -> Path:
+    """The interpreter of an environment with an SDK of the modern era, which has no tasks."""
+    return _python("modern", MODERN)
+
+
+@cache
+def fastmcp_python() -> Path:
+    """The interpreter of an environment with the one genuine SEP-2663 server and client."""
+    return _python("fastmcp", FASTMCP)
 
 
 @cache
@@ -53,6 +67,15 @@ def node_bin() -> Path:
         _run([npm, "install", "--no-audit", "--no-fund", "--prefix", str(directory), *NODE])
 
     return _environment("node", NODE, make) / "node_modules" / ".bin"
+
+
+def _python(name: str, wants: tuple[str, ...]) -> Path:
+    def make(directory: Path) -> None:
+        _run([sys.executable, "-m", "venv", str(directory)])
+        pip = [str(directory / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "-q"]
+        _run([*pip, *wants])
+
+    return _environment(name, wants, make) / "bin" / "python"
 
 
 def _environment(name: str, wants: tuple[str, ...], make: Callable[[Path], None]) -> Path:

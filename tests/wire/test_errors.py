@@ -25,6 +25,7 @@ TABLE = [
     (errors.forbidden_origin("Origin"), ClientFault, -32600, 403),
     (errors.unauthorized("a key is required"), ClientFault, -32600, 401),
     (errors.too_many("too many sessions", retry_after_s=3), ClientFault, -32603, 429),
+    (errors.all_in_use("too many sessions", retry_after_s=3), ClientFault, -32603, 503),
     (errors.no_such_endpoint("/x"), ClientFault, -32601, 404),
     (errors.not_allowed("POST"), ClientFault, -32601, 405),
     (errors.outcome_unknown(), OwnFault, -32603, 200),

@@ -16,7 +16,7 @@ from shim.ledger.protocol import Ledger
 from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context
 from shim.upstreams.legacy.session import LegacySession
-from shim.wire.errors import too_many
+from shim.wire.errors import all_in_use, too_many
 
 Opener = Callable[[Context], Awaitable[LegacySession]]
 Adopter = Callable[[SessionRow], LegacySession]
@@ -78,9 +78,12 @@ class Pool:
         return self._by_id.get(session_id)
 
     @asynccontextmanager
-    async def reader(self, ctx: Context) -> AsyncIterator[LegacySession]:
-        """Borrow a session for a request that cannot be asked anything; it may be shared."""
-        session = await self._take(ctx, _shareable)
+    async def reader(self, ctx: Context, *, lost: str | None = None) -> AsyncIterator[LegacySession]:
+        """Borrow a session for a request that cannot be asked anything; it may be shared.
+
+        `lost` names the session that was lost under the request: only one opened since will do.
+        """
+        session = await self._take(ctx, _shareable, lost)
         session.readers += 1
         try:
             yield session
@@ -89,9 +92,9 @@ class Pool:
             self.give_back(ctx.caller.kind, session)
 
     @asynccontextmanager
-    async def leased(self, ctx: Context) -> AsyncIterator[LegacySession]:
+    async def leased(self, ctx: Context, *, lost: str | None = None) -> AsyncIterator[LegacySession]:
         """Borrow a session for a call that may be asked something; it is shared with no task or call."""
-        session = await self._take(ctx, _exclusive)
+        session = await self._take(ctx, _exclusive, lost)
         session.leased = True
         try:
             yield session
@@ -99,10 +102,12 @@ class Pool:
             session.leased = False
             self.give_back(ctx.caller.kind, session)
 
-    async def reserve(self, ctx: Context) -> LegacySession:
+    async def reserve(self, ctx: Context, *, lost: str | None = None) -> LegacySession:
         """Take a place for a task; undo it with `unreserve`, or `settle` it when the task is kept."""
         room = self._limits.tasks_per_session
-        session = await self._take(ctx, lambda one: not one.leased and (one.load < room or not one.wire_id))
+        session = await self._take(
+            ctx, lambda one: not one.leased and (one.load < room or not one.wire_id), lost
+        )
         session.reserved += 1
         self._warm(ctx)
         return session
@@ -118,10 +123,15 @@ class Pool:
         await session.keep(upstream_task_id, pk)
 
     async def heir(self, ctx: Context, lost_id: str) -> LegacySession:
-        """Give the living session that is asked in a lost one's place; opened once however many ask."""
+        """Give the living session that is asked in a lost one's place; opened once however many ask.
+
+        One that equals nobody shares it with nobody (OWN-NONE).
+        """
         group = self._group(ctx)
+        if ctx.caller.kind == "none":
+            return await self._new(ctx, group)
         async with group.lock:
-            if group.heir is None or group.heir.lost or group.heir.id == lost_id:
+            if group.heir is None or group.heir.id == lost_id or group.heir.id not in self._by_id:
                 group.heir = await self._new(ctx, group)
             return group.heir
 
@@ -149,8 +159,13 @@ class Pool:
     def _group(self, ctx: Context) -> _Group:
         return self._groups.setdefault((ctx.caller.key, ctx.kinds), _Group())
 
-    async def _take(self, ctx: Context, fits: Callable[[LegacySession], bool]) -> LegacySession:
+    async def _take(
+        self, ctx: Context, fits: Callable[[LegacySession], bool], lost: str | None
+    ) -> LegacySession:
         group = self._group(ctx)
+        if lost is not None:  # with one session the server has forgotten the others too, most likely
+            heir = await self.heir(ctx, lost)
+            return heir if fits(heir) else await self._new(ctx, group)
         if not group.restored:
             await self._restore(ctx, group)
         alone = ctx.caller.kind == "none"  # equals nobody: what is in use is in somebody else's use
@@ -182,11 +197,13 @@ class Pool:
             for (key, _), one in self._groups.items()
             if key == ctx.caller.key and ctx.caller.kind != "none"
         )
-        if mine >= self._limits.per_caller or len(self._by_id) + self._opening >= self._limits.total:
+        if mine >= self._limits.per_caller:
             raise too_many(
-                "all upstream sessions are in use (sessions.per_caller, sessions.total): end a task or wait",
+                "the caller's upstream sessions are all in use (sessions.per_caller): end a task or wait",
                 retry_after_s=1,
             )
+        if len(self._by_id) + self._opening >= self._limits.total:
+            raise all_in_use("all upstream sessions are in use (sessions.total): wait", retry_after_s=1)
         group.opening += 1
         self._opening += 1
         try:

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TypeVar, cast
 
 from shim.audit.sink import NullSink
@@ -98,14 +99,35 @@ class Sessions:
             session = await self.of(ctx, row)
             answer = await self.on(ctx, session, send)
         except SessionLost:
-            session = await self.pool.heir(ctx, row.session_id or "")
-            answer = await self.on(ctx, session, send)
-            if not unknown(answer):
-                session.tasks[row.upstream_task_id] = row.pk
-                await self._ledger.set_session(row.pk, session.id)
+            answer = await self._on_heir(ctx, row, send)
         if unknown(answer) and not unknown_is_answer:
             raise TaskUnknown
         return answer
+
+    async def _on_heir(self, ctx: Context, row: TaskRow, send: Callable[[LegacySession], Awaitable[T]]) -> T:
+        """Send on a living session in place of a task's lost one, and let the task live there if it does."""
+        opener = await self._opener(ctx, row)
+        session = await self.pool.heir(opener, row.session_id or "")
+        try:
+            answer = await self.on(ctx, session, send)
+        except SessionLost:  # it was opened after an earlier loss, and is lost by now as well
+            session = await self.pool.heir(opener, session.id)
+            answer = await self.on(ctx, session, send)
+        if not unknown(answer):
+            session.tasks[row.upstream_task_id] = row.pk
+            await self._ledger.set_session(row.pk, session.id)
+        self.pool.give_back(row.caller_kind, session)
+        return answer
+
+    async def _opener(self, ctx: Context, row: TaskRow) -> Context:
+        """Give the context that a task's session is opened anew in: its client's, whoever asks now."""
+        lost = await self._ledger.session(row.session_id or "")
+        if lost is None or (ctx.client_name == lost.client_name and ctx.kinds == lost.kinds):
+            return ctx
+        return replace(
+            ctx, client_name=lost.client_name, client_version=lost.client_version, kinds=lost.kinds,
+            capabilities=dict.fromkeys(lost.kinds, b"{}"),
+        )  # fmt: skip
 
     def free(self, row: TaskRow) -> None:
         """Free the task's place in its session."""
@@ -151,4 +173,4 @@ class Sessions:
         return session
 
     def _adopt(self, row: SessionRow) -> LegacySession:
-        return LegacySession(self._parts, row)
+        return self._driven.pop(row.session_id, None) or LegacySession(self._parts, row)

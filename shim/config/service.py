@@ -139,6 +139,11 @@ class Tasks(Section):
     undeclared: Literal["refuse", "wait"] = "refuse"
     """What a modern client without the tasks extension gets from a tool that requires a task: -32021, or
     the result once the task ended (ML-UNDECLARED)."""
+    handle_after_ms: SomeMs = 1000
+    """Milliseconds after which a legacy client that asked for a task gets its handle, although the server
+    has not answered the call yet (LM-CREATE)."""
+    input_rounds: Count = 10
+    """Rounds of questions that one call may ask (LM-MRTR)."""
     undeclared_wait_ms: SomeMs = 300_000
     """Milliseconds to wait for that result at most."""
     lost_confirm_ms: Ms = 2000

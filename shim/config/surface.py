@@ -81,6 +81,12 @@ class Legacy(Section):
     """Question kinds that a client without a session is taken to answer (CS-INPUT)."""
     keepalive_ms: SomeMs = 15_000
     """Milliseconds between comment lines on a quiet stream (LM-RESULT)."""
+    redeliver_after_ms: SomeMs = 30_000
+    """Milliseconds without an answer after which a question is sent once more over a new stream
+    (LM-INPUT)."""
+    tool_error_status: Literal["failed", "completed"] = "failed"
+    """State of a task whose tool reported an error: "failed" as the 2025-11-25 text has it, or "completed"
+    for clients that want its content (LM-GET)."""
 
 
 class Cutover(Section):

@@ -19,7 +19,7 @@ from shim.hub.codec import read_create, read_task, write_create
 from shim.hub.dialect import Dialect
 from shim.hub.status import TERMINAL, Status
 from shim.ledger.records import InputState, SessionRow, TaskRow
-from shim.tasks.create import record
+from shim.tasks.recording import record
 from shim.tasks.service import Tasks
 from shim.tasks.terminal import End
 from shim.tasks.view import task_of

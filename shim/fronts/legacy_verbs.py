@@ -60,7 +60,12 @@ class Verbs:
     async def create(self, asked: Asked, params: dict[str, bytes], ttl_ms: int | None) -> web.StreamResponse:
         """Make a task and hand it out, or pass on the answer that upstream gave instead."""
         made = await self._tasks.create(
-            asked.ctx, self._upstream, params, ttl_ms=ttl_ms, session=asked.session
+            asked.ctx,
+            self._upstream,
+            params,
+            ttl_ms=ttl_ms,
+            session=asked.session,
+            handle=asked.session is None,
         )
         if isinstance(made, Response):
             return await asked.reply.send(answer(asked.message.id, made))

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from shim.hub.status import Status
 from shim.ledger.records import (
+    AskRow,
     IdemRow,
     InputRow,
     InputState,
@@ -70,6 +71,12 @@ class Ledger(Protocol):
     async def mark_cancel(self, pk: int) -> None:
         """Note that its owner asked to cancel it."""
 
+    async def map_task(self, pk: int, upstream_task_id: str, session_id: str | None) -> None:
+        """Note that a local task is one of the server's from now on (LM-CREATE)."""
+
+    async def open_local_tasks(self, *, limit: int) -> list[TaskRow]:
+        """Give local tasks that have not ended, oldest first."""
+
     async def set_session(self, pk: int, session_id: str) -> None:
         """Note that the task is served by another upstream session now."""
 
@@ -113,6 +120,9 @@ class Ledger(Protocol):
     async def set_session_dialect(self, session_id: str, dialect: str) -> None:
         """Note the dialect a session's client speaks."""
 
+    async def set_session_settings(self, session_id: str, settings: bytes) -> None:
+        """Note what a session's client asked for (LM-LOCAL)."""
+
     async def close_session(self, session_id: str) -> None:
         """Note that a session has ended."""
 
@@ -130,6 +140,21 @@ class Ledger(Protocol):
 
     async def deliver_input(self, task_pk: int, key: str) -> None:
         """Note that the upstream has the answer."""
+
+    async def ask(self, sent: AskRow) -> AskRow:
+        """Write down how a question is sent; one that was sent over the session before keeps its id."""
+
+    async def asked_again(self, sent: AskRow) -> None:
+        """Note when a question was last sent."""
+
+    async def asks(self, session_id: str) -> list[AskRow]:
+        """Give the questions that were sent over a session and are still outstanding."""
+
+    async def asks_of(self, task_pk: int) -> list[AskRow]:
+        """Give how a task's questions were sent."""
+
+    async def asked_under(self, session_id: str, request_id: bytes) -> AskRow | None:
+        """Give the question that was sent over a session under an id."""
 
     async def close_inputs(self, task_pk: int) -> None:
         """Close what is not delivered (INPUT-END)."""

@@ -35,6 +35,8 @@ class NewTask(msgspec.Struct, frozen=True, kw_only=True):
     poll_interval_ms: int | None = None
     meta: bytes | None = None
     first_seen_ms: int
+    local: bool = False
+    """True while the task lives in the shim alone: no server has one of that id (LM-CREATE)."""
 
 
 class TaskRow(NewTask, frozen=True, kw_only=True):
@@ -87,6 +89,8 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     created_ms: int
     used_ms: int
     closed: bool = False
+    settings: bytes = b"{}"
+    """What the client asked of a session that the shim serves itself, raw JSON (LM-LOCAL)."""
 
 
 InputState = Literal["outstanding", "answered", "delivered", "closed"]
@@ -107,6 +111,17 @@ class InputRow(msgspec.Struct, frozen=True, kw_only=True):
     state: InputState = "outstanding"
     response: bytes | None = None
     by: str | None = None
+
+
+class AskRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A task's question as it was sent to a legacy client (LM-INPUT)."""
+
+    session_id: str
+    request_id: bytes
+    task_pk: int
+    key: str
+    sent_ms: int
+    event_id: str
 
 
 class IdemRow(msgspec.Struct, frozen=True, kw_only=True):

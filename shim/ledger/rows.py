@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shim.hub.status import Status
-from shim.ledger.records import IdemRow, InputRow, NewTask, SessionRow, TaskRow
+from shim.ledger.records import AskRow, IdemRow, InputRow, NewTask, SessionRow, TaskRow
 
 _COMPUTED = {"purged": "purged_ms IS NOT NULL"}
 _PAYLOAD = ("result", "error")
@@ -17,6 +17,7 @@ LISTED = ", ".join("NULL" if name in _PAYLOAD else _COMPUTED.get(name, name) for
 NEW_TASK = (*NewTask.__struct_fields__, "max_ttl_ms", "touched_ms")
 SESSION = SessionRow.__struct_fields__
 INPUT = InputRow.__struct_fields__
+ASK = AskRow.__struct_fields__
 KEYED = IdemRow.__struct_fields__
 
 
@@ -25,7 +26,7 @@ def task(row: Sequence[Any]) -> TaskRow:
     named = dict(zip(_TASK, row, strict=True))
     named["kinds"] = frozenset(named["kinds"].split())
     named["status"] = Status(named["status"])
-    for flag in ("driven", "cancel_requested", "purged"):
+    for flag in ("driven", "cancel_requested", "purged", "local"):
         named[flag] = bool(named[flag])
     return TaskRow(**named)
 
@@ -41,6 +42,11 @@ def session(row: Sequence[Any]) -> SessionRow:
 def question(row: Sequence[Any]) -> InputRow:
     """Read a question."""
     return InputRow(**dict(zip(INPUT, row, strict=True)))
+
+
+def ask(row: Sequence[Any]) -> AskRow:
+    """Read a question as it was sent."""
+    return AskRow(**dict(zip(ASK, row, strict=True)))
 
 
 def keyed(row: Sequence[Any]) -> IdemRow:

@@ -69,6 +69,12 @@ class Sessions(Part):
         sql = "UPDATE session SET dialect = ? WHERE session_id = ?"
         await self._write(session_id, (sql, (dialect, session_id)))
 
+    async def set_session_settings(self, session_id: str, settings: bytes) -> None:
+        """Note what a session's client asked for."""
+        await self._write(
+            session_id, ("UPDATE session SET settings = ? WHERE session_id = ?", (settings, session_id))
+        )
+
     async def close_session(self, session_id: str) -> None:
         """Note that a session has ended."""
         await self._write(session_id, ("UPDATE session SET closed = 1 WHERE session_id = ?", (session_id,)))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from shim.clock import Clock
 from shim.ledger import purge
+from shim.ledger.asks import Asks
 from shim.ledger.database import Database
 from shim.ledger.inputs import Inputs
 from shim.ledger.keyed import Keyed
@@ -19,7 +20,7 @@ from shim.ledger.writer import Results
 _CACHE_BYTES = 64 * 1024 * 1024
 
 
-class SqliteLedger(Tasks, Sessions, Inputs, Keyed):
+class SqliteLedger(Tasks, Sessions, Inputs, Asks, Keyed):
     """Implements `Ledger` on SQLite."""
 
     def __init__(

@@ -144,6 +144,15 @@ class Tasks(Part):
         """Note which tasks/result is open upstream."""
         await self._set("result_request_id = ?", (request_id,), pk)
 
+    async def map_task(self, pk: int, upstream_task_id: str, session_id: str | None) -> None:
+        """Note that a local task is one of the server's from now on."""
+        await self._set("upstream_task_id = ?, session_id = ?, local = 0", (upstream_task_id, session_id), pk)
+
+    async def open_local_tasks(self, *, limit: int) -> list[TaskRow]:
+        """Give local tasks that have not ended."""
+        sql = f"SELECT {rows.TASK} FROM task WHERE local = 1 AND ended_ms IS NULL ORDER BY pk LIMIT ?"  # noqa: S608
+        return [rows.task(row) for row in await self._db.read(sql, limit)]
+
     def touch(self, pk: int, now_ms: int) -> None:
         """Note that a client asked for the task."""
         self._touched[pk] = now_ms

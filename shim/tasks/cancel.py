@@ -20,16 +20,15 @@ async def cancel(room: Room, observer: Observer, ctx: Context, row: TaskRow) -> 
         return row
     await room.ledger.mark_cancel(row.pk)
     row = await room.ledger.own_task(row.pk)
-    upstream = room.upstream(row)
     try:
-        if not await upstream.cancel(ctx, row):
+        if not await room.holder(row).cancel(ctx, row):
             ctx.trace.loss("ML-CANCEL", "tasks/cancel")
             return row
     except TaskUnknown:
         # -32602 says unknown or already ended: one look tells which
         observer.forget(row.pk)
         try:
-            await upstream.get(ctx, row)
+            await room.upstream(row).get(ctx, row)
         except TaskUnknown:
             raise unknown_task() from None
     except SessionLost:

@@ -12,9 +12,9 @@ class Changes:
         self._waiting: dict[int, set[asyncio.Event]] = {}
 
     @contextmanager
-    def watching(self, pk: int) -> Iterator[asyncio.Event]:
-        """Give an event that is set at every change of the task; the watcher clears it."""
-        event = asyncio.Event()
+    def watching(self, pk: int, wake: asyncio.Event | None = None) -> Iterator[asyncio.Event]:
+        """Give an event that is set at every change of the task (`wake`, if given); the watcher clears it."""
+        event = wake or asyncio.Event()
         self._waiting.setdefault(pk, set()).add(event)
         try:
             yield event

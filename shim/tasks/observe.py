@@ -50,6 +50,8 @@ class Observer:
         """Give the task as it is now. Raises ShimError."""
         if row.status in TERMINAL:
             return row
+        if row.local:
+            return await self._room.ledger.own_task(row.pk)
         seen = self._seen.get(row.pk)
         if seen is not None and self._fresh(row, seen):
             return replace(row, last_updated_at=seen.last_updated_at)
@@ -94,7 +96,7 @@ class Observer:
         )
         self._note(row, observed.row, illegal=observed.illegal, ctx=ctx)
         await self._questions.close(observed.row)
-        await room.upstream(row).ended(observed.row)
+        await room.holder(row).ended(observed.row)
         await self._results.drop(row.pk)
         return observed.row
 

@@ -178,7 +178,7 @@ class Questions:
                 if (await room.ledger.own_task(row.pk)).status in TERMINAL:
                     return
                 try:
-                    if not await room.upstream(row).answer(ctx, row, asked):
+                    if not await room.holder(row).answer(ctx, row, asked):
                         ctx.trace.event("upstream.invalid", rule="ML-UPDATE", detail="refused an answer")
                     await room.ledger.deliver_input(row.pk, asked.key)
                     room.changes.publish(row.pk)

@@ -16,7 +16,7 @@ from shim.config import Config
 from shim.ledger.protocol import Ledger
 from shim.ledger.records import TaskRow
 from shim.tasks.changes import Changes
-from shim.upstreams.base import Context, Upstream
+from shim.upstreams.base import Context, Holder, Upstream
 
 log = structlog.get_logger("shim.tasks")
 
@@ -32,11 +32,17 @@ class Room:
     clock: Clock
     sink: AuditSink
     changes: Changes = field(default_factory=Changes)
+    local: Holder | None = None
+    """Where the tasks live that no server has."""
     background: set[asyncio.Task[Any]] = field(default_factory=set)
 
     def upstream(self, row: TaskRow) -> Upstream:
         """Give the upstream that made a task."""
         return self.upstreams[row.upstream, row.dialect]
+
+    def holder(self, row: TaskRow) -> Holder:
+        """Give where a task lives."""
+        return self.local if row.local and self.local is not None else self.upstream(row)
 
     def own_context(self, row: TaskRow) -> Context:
         """Make the context of the shim's own work on a task: its owner's session, no client's request."""

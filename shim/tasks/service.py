@@ -1,6 +1,5 @@
 """The hub's verbs, each once, for every front (DESIGN "The rooms")."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 
 from shim.callers.keys import Keys
@@ -13,12 +12,14 @@ from shim.tasks.cancel import cancel
 from shim.tasks.create import Plan, create, plan
 from shim.tasks.idempotency import Idempotency
 from shim.tasks.listing import Listing
+from shim.tasks.local import LocalTasks
 from shim.tasks.observe import Observer
 from shim.tasks.questions import Questions
 from shim.tasks.results import Results
 from shim.tasks.room import Room
 from shim.tasks.sweep import Sweeper
 from shim.tasks.view import task_of
+from shim.tasks.watch import Watchers
 from shim.upstreams.base import Context, Upstream
 from shim.wire.jsonrpc import Response
 
@@ -31,12 +32,15 @@ class Tasks:
         self.questions = questions
         self.results = Results(room)
         self.observer = Observer(room, self.results, questions)
+        self.local = room.local = LocalTasks(room, self.observer, questions)
+        self.watchers = Watchers(room, self.observer)
         self.idempotency = Idempotency(room, instance)
         self.listing = Listing(room, self.observer, keys)
         self.sweeper = Sweeper(room, self.observer)
 
     async def start(self) -> None:
         """Take up what an earlier run left: answers that were acknowledged go out first (DUR-2, DUR-5)."""
+        await self.local.recover()
         for asked in await self.room.ledger.undelivered():
             self.questions.deliver(await self.room.ledger.own_task(asked.task_pk), asked)
         self.room.start(self.sweeper.run(), "sweep")
@@ -58,9 +62,14 @@ class Tasks:
         *,
         ttl_ms: int | None,
         session: SessionRow | None = None,
+        handle: bool = False,
     ) -> TaskRow | Response:
-        """Make a task, or give the answer that upstream gave instead. Raises ShimError."""
-        return await create(self.room, ctx, upstream, params, ttl_ms=ttl_ms, session=session)
+        """Make a task, or give the answer that upstream gave instead. Raises ShimError.
+
+        `handle`: the client cannot take an answer in its place; only an error is one (LM-CREATE).
+        """
+        local = self.local if handle else None
+        return await create(self.room, ctx, upstream, params, ttl_ms=ttl_ms, session=session, local=local)
 
     async def get(self, ctx: Context, task_id: str) -> TaskRow:
         """Read a task of the caller's. Raises ShimError."""
@@ -87,26 +96,11 @@ class Tasks:
 
     async def ended(self, ctx: Context, row: TaskRow) -> TaskRow:
         """Wait until a task ends, looking at the pace upstream asks for. Raises ShimError."""
-        with self.room.changes.watching(row.pk) as changed:
-            while (row := await self.observer.current(ctx, row)).status not in TERMINAL:
-                hint_ms = row.poll_interval_ms or self.room.config.tasks.default_poll_interval_ms
-                await self._change(changed, hint_ms)
-                row = await self.room.ledger.own_task(row.pk)
-        return row
+        row = await self.observer.current(ctx, row)  # a fault of the caller's own is told at once
+        return row if row.status in TERMINAL else await self.watchers.ended(row)
 
     async def page(
         self, ctx: Context, cursor: str | None, client_session: str | None
     ) -> tuple[Sequence[TaskRow], str | None]:
         """List the caller's tasks. Raises ShimError."""
         return await self.listing.page(ctx, cursor, client_session)
-
-    async def _change(self, changed: asyncio.Event, at_most_ms: float) -> None:
-        """Wait for news of a task, or until it is time to look again."""
-        news = asyncio.ensure_future(changed.wait())
-        nap = asyncio.ensure_future(self.room.clock.sleep_ms(at_most_ms))
-        try:
-            await asyncio.wait((news, nap), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            news.cancel()
-            nap.cancel()
-        changed.clear()

@@ -105,7 +105,20 @@ class SessionEvents(Protocol):
         """Take up progress of a task whose handle was returned (ML-PROGRESS)."""
 
 
-class Upstream(Protocol):
+class Holder(Protocol):
+    """Where a task lives: at a server, or in the shim itself."""
+
+    async def cancel(self, ctx: Context, row: TaskRow) -> bool:
+        """Ask to cancel; False where the server has no cancel. Raises TaskUnknown, SessionLost."""
+
+    async def answer(self, ctx: Context, row: TaskRow, asked: InputRow) -> bool:
+        """Deliver an answer; False when it is not taken. Raises SessionLost."""
+
+    async def ended(self, row: TaskRow) -> None:
+        """Note that the task needs nothing any longer."""
+
+
+class Upstream(Holder, Protocol):
     """One server behind the shim."""
 
     name: str
@@ -149,15 +162,6 @@ class Upstream(Protocol):
 
     async def abandon_result(self, ctx: Context, row: TaskRow, request_id: bytes) -> None:
         """Tell the server that nobody reads that tasks/result any more."""
-
-    async def cancel(self, ctx: Context, row: TaskRow) -> bool:
-        """Ask to cancel; False where the server has no cancel. Raises TaskUnknown, SessionLost."""
-
-    async def answer(self, ctx: Context, row: TaskRow, asked: InputRow) -> bool:
-        """Deliver an answer; False when the server will not have it. Raises SessionLost."""
-
-    async def ended(self, row: TaskRow) -> None:
-        """Note that the task needs its session no longer."""
 
     async def sweep(self, *, delete: bool) -> None:
         """Drop sessions that nobody used for a while; `delete` tells the server."""

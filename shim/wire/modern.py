@@ -1,5 +1,9 @@
 """The modern envelope as a client of a modern server writes and reads it (LM-META, KEYS)."""
 
+from collections.abc import Mapping
+
+import msgspec
+
 from shim.hub import rawjson
 from shim.hub.rawjson import Members
 from shim.wire.envelope import (
@@ -9,7 +13,7 @@ from shim.wire.envelope import (
     META_SERVER_INFO,
 )
 from shim.wire.era import META_VERSION, MODERN_VERSIONS
-from shim.wire.errors import TASKS_EXTENSION
+from shim.wire.errors import TASKS_EXTENSION, UpstreamFault
 
 _OF_THE_ENVELOPE = ("resultType", "ttlMs", "cacheScope", "inputRequests", "requestState")
 
@@ -49,6 +53,29 @@ def has_tasks(discovered: Members) -> bool:
     capabilities = _object(discovered.get("capabilities"))
     extensions = _object(capabilities.get("extensions"))
     return extensions.get(TASKS_EXTENSION, b"")[:1] == b"{"
+
+
+class MoreInput(msgspec.Struct, frozen=True):
+    """A server's answer that asks before it goes on: questions by key, and the state to send back."""
+
+    requests: Mapping[str, bytes]
+    state: bytes | None
+
+    def retry(self, params: Members, responses: Members) -> Members:
+        """Give the params of the call sent once more, with the answers and the state as it came."""
+        state = {} if self.state is None else {"requestState": self.state}
+        return {**params, "inputResponses": rawjson.join(responses), **state}
+
+
+def more_input(result: bytes | None) -> MoreInput | None:
+    """Read an `input_required` answer; None for any other. Raises UpstreamFault (LM-MRTR)."""
+    members = rawjson.members(result) if result is not None else {}
+    if rawjson.string(members.get("resultType")) != "input_required":
+        return None
+    requests = members.get("inputRequests", b"{}")
+    if requests[:1] != b"{":
+        raise UpstreamFault(-32603, "the upstream's inputRequests are no object", 502)
+    return MoreInput(rawjson.members(requests), members.get("requestState"))
 
 
 def bare_result(result: bytes) -> bytes:

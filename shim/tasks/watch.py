@@ -1,0 +1,83 @@
+"""One poller for each task that someone waits for, however many wait (LM-RESULT, DUR-6)."""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from shim.hub.status import TERMINAL
+from shim.ledger.records import TaskRow
+from shim.tasks.observe import Observer
+from shim.tasks.room import Room
+from shim.wire.errors import ClientFault, ShimError
+
+_JITTER = (1.1, 1.2)
+_BACK_OFF = 5
+"""How many times slower a server is asked that does not answer."""
+
+
+@dataclass(slots=True)
+class _Watch:
+    """A task that is watched."""
+
+    watchers: int = 0
+    poller: asyncio.Task[None] | None = None
+    fault: ClientFault | None = None
+    """Why there is nothing to wait for any more (the task has expired)."""
+
+
+class Watchers:
+    """Looks at tasks at the upstream's pace while someone waits for them."""
+
+    def __init__(self, room: Room, observer: Observer) -> None:
+        self._room = room
+        self._observer = observer
+        self._watched: dict[int, _Watch] = {}
+
+    @contextmanager
+    def watching(self, row: TaskRow, wake: asyncio.Event | None = None) -> Iterator[asyncio.Event]:
+        """Give an event that is set at every change of the task; the watcher clears it.
+
+        `wake` is set in its place, where one watcher has many tasks.
+        """
+        watch = self._watched.setdefault(row.pk, _Watch())
+        watch.watchers += 1
+        if watch.poller is None:
+            watch.poller = self._room.start(self._poll(row.pk, watch), f"watch {row.pk}")
+        try:
+            with self._room.changes.watching(row.pk, wake) as changed:
+                yield changed
+        finally:
+            watch.watchers -= 1
+            if not watch.watchers:
+                watch.poller.cancel()
+                del self._watched[row.pk]
+
+    async def ended(self, row: TaskRow) -> TaskRow:
+        """Wait until a task ends. Raises ClientFault where it has expired meanwhile."""
+        with self.watching(row) as changed:
+            while (row := await self._room.ledger.own_task(row.pk)).status not in TERMINAL:
+                if (fault := self._watched[row.pk].fault) is not None:
+                    raise fault
+                await changed.wait()
+                changed.clear()
+        return row
+
+    async def _poll(self, pk: int, watch: _Watch) -> None:
+        """Look at the task until it ends; a server that is away is asked more slowly, and waited for."""
+        room = self._room
+        while (row := await room.ledger.own_task(pk)).status not in TERMINAL:
+            slowness = 1
+            try:
+                row = await self._observer.current(room.own_context(row), row)
+            except ClientFault as fault:
+                watch.fault = fault
+                room.changes.publish(pk)
+                return
+            except ShimError:
+                slowness = _BACK_OFF
+            if row.status in TERMINAL:
+                return
+            hint_ms = row.poll_interval_ms or room.config.tasks.default_poll_interval_ms
+            await room.clock.sleep_ms(hint_ms * slowness * random.uniform(*_JITTER))  # noqa: S311 - no secret

@@ -1,0 +1,48 @@
+from msgspec.structs import replace
+
+from shim.hub.status import Status
+from shim.ledger.records import AskRow
+from shim.ledger.sqlite import SqliteLedger
+from tests.ledger.support import new_input, new_task
+
+SENT = AskRow(session_id="s", request_id=b'"ts-1-1"', task_pk=1, key="k", sent_ms=5, event_id="1-1")
+
+
+async def test_a_question_keeps_the_id_it_was_first_sent_under(ledger: SqliteLedger) -> None:
+    await ledger.add_input(new_input(1, "k"))
+    assert await ledger.ask(SENT) == SENT
+    again = replace(SENT, request_id=b'"ts-1-2"', sent_ms=9)
+    assert await ledger.ask(again) == SENT
+    await ledger.asked_again(replace(SENT, sent_ms=9, event_id="1-7"))
+    assert await ledger.asks_of(1) == [replace(SENT, sent_ms=9, event_id="1-7")]
+    other = replace(SENT, session_id="t", request_id=b'"ts-1-3"')
+    assert await ledger.ask(other) == other
+
+
+async def test_an_answer_finds_its_question_by_session_and_id(ledger: SqliteLedger) -> None:
+    await ledger.ask(SENT)
+    assert await ledger.asked_under("s", SENT.request_id) == SENT
+    assert await ledger.asked_under("t", SENT.request_id) is None
+    assert await ledger.asked_under("s", b'"ts-1-2"') is None
+
+
+async def test_only_what_is_outstanding_is_sent_again(ledger: SqliteLedger) -> None:
+    await ledger.add_input(new_input(1, "k"))
+    await ledger.ask(SENT)
+    assert await ledger.asks("s") == [SENT]
+    await ledger.answer_input(1, "k", b"{}", by="session")
+    assert await ledger.asks("s") == []
+
+
+async def test_a_local_task_becomes_the_servers(ledger: SqliteLedger) -> None:
+    row = await ledger.create_task(replace(new_task("a"), local=True))
+    kept = await ledger.create_task(replace(new_task("b"), local=True))
+    assert [one.task_id for one in await ledger.open_local_tasks(limit=9)] == ["a", "b"]
+    await ledger.map_task(row.pk, "theirs", "s")
+    mapped = await ledger.own_task(row.pk)
+    assert (mapped.upstream_task_id, mapped.session_id, mapped.local) == ("theirs", "s", False)
+    await ledger.observe(
+        kept.pk, status=Status.FAILED, status_message=None, last_updated_at=None, ttl_ms=None,
+        poll_interval_ms=None, error=b"{}", now_ms=3,
+    )  # fmt: skip
+    assert await ledger.open_local_tasks(limit=9) == []

@@ -113,7 +113,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         )  # fmt: skip
         stack.push_async_callback(upstream.close)
         room.upstreams = {(upstream.name, upstream.dialect.name): upstream}
-        tasks = Tasks(room, keys, questions, instance=instance)
+        tasks = Tasks(room, keys, questions, instance=instance, dialects=dialects)
         stack.push_async_callback(tasks.close)
         relay = Relay(link, authority)
         resolver = build_resolver(config.identity, keys, judged=judged)

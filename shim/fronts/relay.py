@@ -67,6 +67,8 @@ class Relay:
                 answer = await opened(response, answer) or answer
             elif tap is not None and answer.lstrip()[:1] == _JSON:
                 answer = await tap(answer) or answer
+            if response.status < 400:  # noqa: PLR2004 - what is refused is no answer of the call
+                await reply.answering(answer)
             return reply.raw(response.status, answer, response.headers.get(hdrs.CONTENT_TYPE))
 
     async def _stream(
@@ -74,13 +76,14 @@ class Relay:
     ) -> web.StreamResponse:
         await reply.open_stream(response.status)
         async for frame in self._link.frames(response):
-            raw = frame.raw
+            raw, shown = frame.raw, frame.data or b""
             if tap is not None and frame.data and frame.data[:1] == _JSON:
                 replaced = await tap(frame.data)
                 if replaced == DROPPED:
                     continue
                 if replaced is not None:
-                    raw = frame.with_data(replaced)
+                    raw, shown = frame.with_data(replaced), replaced
+            await reply.answering(shown)
             await reply.raw_frame(raw)
         return await reply.end_stream()
 

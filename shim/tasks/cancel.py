@@ -2,11 +2,13 @@
 
 import contextlib
 
-from shim.hub.status import TERMINAL
+from shim.hub.status import TERMINAL, Status
 from shim.ledger.records import TaskRow
 from shim.tasks.observe import Observer
 from shim.tasks.room import Room
-from shim.upstreams.base import Context, SessionLost, TaskUnknown
+from shim.tasks.terminal import End
+from shim.upstreams.base import Context, SessionLost, TaskGone, TaskUnknown
+from shim.upstreams.http import Interrupted
 from shim.wire.errors import ShimError, unknown_task
 
 
@@ -21,19 +23,37 @@ async def cancel(room: Room, observer: Observer, ctx: Context, row: TaskRow) -> 
     await room.ledger.mark_cancel(row.pk)
     row = await room.ledger.own_task(row.pk)
     try:
-        if not await room.holder(row).cancel(ctx, row):
+        if not await _ask(room, observer, ctx, row):
             ctx.trace.loss("ML-CANCEL", "tasks/cancel")
             return row
+    except TaskGone:
+        # the session died, most likely of the cancel, and took the task along
+        return await observer.end(row, End(Status.CANCELLED), ctx=ctx)
     except TaskUnknown:
-        # -32602 says unknown or already ended: one look tells which
-        observer.forget(row.pk)
-        try:
-            await room.upstream(row).get(ctx, row)
-        except TaskUnknown:
-            raise unknown_task() from None
+        raise unknown_task() from None
     except SessionLost:
         pass  # the next look settles it as cancelled
     observer.forget(row.pk)
+    row = await room.ledger.own_task(row.pk)
     with contextlib.suppress(ShimError):  # the cancel was taken; what came of it is for the next look
         return await observer.current(ctx, row)
     return row
+
+
+async def _ask(room: Room, observer: Observer, ctx: Context, row: TaskRow) -> bool:
+    """Ask upstream; False where it has no cancel. Raises ShimError, TaskUnknown, TaskGone, SessionLost."""
+    holder = room.holder(row)
+    try:
+        return await holder.cancel(ctx, row)
+    except TaskGone:
+        raise
+    except TaskUnknown:
+        # -32602 says unknown or already ended: one look tells which
+        await room.upstream(row).get(ctx, row)
+        return True
+    except Interrupted:
+        # cut off under way, as by a server that dies of it: one look tells whether it is to be said again
+        observer.forget(row.pk)
+        if (await observer.current(ctx, row)).status in TERMINAL:
+            return True
+        return await holder.cancel(ctx, row)

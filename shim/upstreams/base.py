@@ -73,6 +73,10 @@ class TaskUnknown(Exception):
     """The upstream says on a living session that it does not know the task."""
 
 
+class TaskGone(TaskUnknown):
+    """The session that took the place of the task's lost one does not know the task either."""
+
+
 class SessionLost(Exception):
     """The upstream no longer knows the session, said twice (ML-SESSION-LOST)."""
 
@@ -109,7 +113,7 @@ class Holder(Protocol):
     """Where a task lives: at a server, or in the shim itself."""
 
     async def cancel(self, ctx: Context, row: TaskRow) -> bool:
-        """Ask to cancel; False where the server has no cancel. Raises TaskUnknown, SessionLost."""
+        """Ask to cancel; False where the server has no cancel. Raises TaskUnknown, TaskGone, SessionLost."""
 
     async def answer(self, ctx: Context, row: TaskRow, asked: InputRow) -> bool:
         """Deliver an answer; False when it is not taken. Raises SessionLost."""

@@ -6,6 +6,7 @@ twice on a session crosses answers.
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -38,8 +39,8 @@ from shim.wire.jsonrpc import Response, read_upstream, write_notification, write
 _UNAUTHORIZED = (401, 403)
 _GONE = (400, 404)
 _RECONNECT_MS = (250, 1_000, 4_000, 15_000)
-_METHOD_NOT_ALLOWED = 405
-_CONFLICT = 409
+_BUSY = (409, 429)
+_DOWN = 500
 _OK = 200
 
 
@@ -84,7 +85,12 @@ class LegacySession:
         self._parts = parts
         self._hearing = Hearing(self, parts.events, lambda: parts.on_list_changed(self))
         self._stream: asyncio.Task[None] | None = None
+        self._opened = asyncio.Event()
+        self._streamless = False
+        """True once the server said that it has no GET stream."""
         self._last_event_id: str | None = None
+        self._retry_ms: int | None = None
+        """How long the server asks to wait before a stream that ended is opened again."""
 
     @classmethod
     async def handshake(cls, parts: Parts, ctx: Context, params: Members) -> "LegacySession":
@@ -194,12 +200,17 @@ class LegacySession:
 
     async def open_stream(self, ctx: Context) -> None:
         """Open the GET stream and return once its headers are in; keeps it open from then on (ML-STREAMS)."""
-        if self._stream is not None or self.wire_id is None:
+        if self.wire_id is None or self._streamless:
             return
-        opened = asyncio.Event()
-        self._stream = asyncio.create_task(self._keep_stream(ctx, opened), name=f"get-stream {self.id[:8]}")
-        self._stream.add_done_callback(lambda _: opened.set())
-        await opened.wait()
+        if self._stream is None or self._stream.done():
+            opened = self._opened = asyncio.Event()
+            # the stream outlives the request that opens it, and so does not keep its credential
+            lasting = dataclasses.replace(ctx, caller=dataclasses.replace(ctx.caller, credential=None))
+            self._stream = asyncio.create_task(
+                self._keep_stream(lasting, opened), name=f"get-stream {self.id[:8]}"
+            )
+            self._stream.add_done_callback(lambda _: opened.set())
+        await self._opened.wait()
 
     async def close(self) -> None:
         """Close the shim's own streams of the session; the server is told nothing."""
@@ -273,17 +284,23 @@ class LegacySession:
                     if response.status == _OK and media_type(response.headers) == SSE_TYPE:
                         attempt = 0
                         await self._read_stream(ctx, response)
-                    elif response.status != _CONFLICT:
+                    elif response.status in _UNAUTHORIZED:
+                        return  # opened again when the caller comes with a credential
+                    elif response.status not in _BUSY and response.status < _DOWN:
+                        self._streamless = True
                         return
             except (UpstreamFault, Denied):
                 opened.set()
-            await self._parts.clock.sleep_ms(_RECONNECT_MS[min(attempt, len(_RECONNECT_MS) - 1)])
+            wait_ms = self._retry_ms if attempt == 0 else None
+            await self._parts.clock.sleep_ms(wait_ms or _RECONNECT_MS[min(attempt, len(_RECONNECT_MS) - 1)])
             attempt += 1
 
     async def _read_stream(self, ctx: Context, response: aiohttp.ClientResponse) -> None:
         async for frame in self._parts.link.frames(response):
-            if frame.id:
-                self._last_event_id = frame.id
+            if frame.id is not None:
+                self._last_event_id = frame.id or None
+            if frame.retry_ms is not None:
+                self._retry_ms = frame.retry_ms
             if frame.data:
                 await self._hearing.hear(ctx, read_upstream(frame.data), None, on_call=False)
 

@@ -10,7 +10,7 @@ from shim.audit.trace import Trace
 from shim.callers.caller import Caller, Kind
 from shim.ledger.protocol import Ledger
 from shim.ledger.records import SessionRow, TaskRow
-from shim.upstreams.base import Context, SessionLost, TaskUnknown
+from shim.upstreams.base import Context, SessionLost, TaskGone, TaskUnknown
 from shim.upstreams.legacy.pool import Pool, PoolLimits
 from shim.upstreams.legacy.refusals import unknown
 from shim.upstreams.legacy.session import Gone, LegacySession, Parts
@@ -94,14 +94,16 @@ class Sessions:
         *,
         unknown_is_answer: bool = False,
     ) -> T:
-        """Send on the task's session, or on a living one in its place. Raises TaskUnknown."""
+        """Send on the task's session, or on a living one in its place. Raises TaskUnknown, TaskGone."""
+        refused: type[TaskUnknown] = TaskUnknown
         try:
             session = await self.of(ctx, row)
             answer = await self.on(ctx, session, send)
         except SessionLost:
+            refused = TaskGone
             answer = await self._on_heir(ctx, row, send)
         if unknown(answer) and not unknown_is_answer:
-            raise TaskUnknown
+            raise refused
         return answer
 
     async def _on_heir(self, ctx: Context, row: TaskRow, send: Callable[[LegacySession], Awaitable[T]]) -> T:

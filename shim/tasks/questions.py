@@ -141,15 +141,20 @@ class Questions:
 
     # -- answers ------------------------------------------------------------------------------
 
-    async def answer(self, ctx: Context, row: TaskRow, responses: Mapping[str, bytes]) -> None:
-        """Store answers to outstanding questions and start their delivery; other keys are ignored."""
+    async def answer(
+        self, ctx: Context, row: TaskRow, responses: Mapping[str, bytes], *, by: str = "update"
+    ) -> None:
+        """Store answers to outstanding questions and start their delivery; other keys are ignored.
+
+        `by` says how they came: "update" or "session".
+        """
         outstanding = {one.key: one for one in await self._room.ledger.inputs(row.pk)}
         for key, raw in responses.items():
             asked = outstanding.get(key)
             if asked is None:
                 continue
             response = _as_response(ctx, asked, raw)
-            if await self._room.ledger.answer_input(row.pk, key, response, by="update"):
+            if await self._room.ledger.answer_input(row.pk, key, response, by=by):
                 now_ms = self._room.clock.now_ms()
                 name = "input.declined" if _declined(response) else "input.answered"
                 ctx.trace.event(

@@ -53,7 +53,9 @@ class HostedVerbs:
             raise invalid_params(f"params.{exc}") from exc
         ctx.trace.tool = rawjson.string(call.params.get("name"))
         params, ctx.progress_token = upstream_params(call.params)
-        return await self._hub.create(asked, params, call.ttl_ms)
+        made = await self._hub.create(asked, params, call.ttl_ms)
+        self._streams.wake(ctx.client_session)
+        return made
 
     async def _get(self, asked: Asked) -> web.StreamResponse:
         row = await self._hub.own(asked)

@@ -116,7 +116,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         )  # fmt: skip
         stack.push_async_callback(behind.close)
         room.upstreams = behind.speakers
-        tasks = Tasks(room, keys, questions, instance=instance)
+        tasks = Tasks(room, keys, questions, instance=instance, dialects=dialects)
         stack.push_async_callback(tasks.close)
         resolver = build_resolver(config.identity, keys, judged=judged)
         activity = Activity()

@@ -12,7 +12,9 @@ from aiohttp import web
 
 from shim.callers.resolve import Resolver
 from shim.config import Config
+from shim.fronts.keyed import LegacyOnce
 from shim.fronts.legacy_tasks import LegacyTasks
+from shim.fronts.legacy_verbs import Asked
 from shim.fronts.relay import Relay
 from shim.fronts.reply import Reply
 from shim.fronts.sessions import ClientSessions
@@ -49,6 +51,7 @@ class LegacyFront:
         self._tasks = tasks
         self._resolver = resolver
         self._vouching = vouching
+        self._once = LegacyOnce(tasks.idempotency, vouching)
 
     async def handle(
         self,
@@ -89,12 +92,16 @@ class LegacyFront:
         ctx.trace.dialect = ctx.client_dialect = dialect.name
         if session is not None and session.dialect != dialect.name:
             await self._sessions.speaks(session, dialect.name)
-        served = await self._tasks.serve(http, message, ctx, reply, session, dialect)
+        asked = Asked(http, message, ctx, reply, session, dialect)
+        return await self._once.serve(asked, lambda: self._answer(asked))
+
+    async def _answer(self, asked: Asked) -> web.StreamResponse:
+        served = await self._tasks.serve(asked)
         if served is not None:
             return served
-        tap = self._tasks.passing.tap(ctx, session, dialect)
-        message = await self._tasks.passing.names.inwards(message, ctx)
-        return await self._relay.forward(http, ctx, reply, write_message(message), tap=tap)
+        tap = self._tasks.passing.tap(asked.ctx, asked.session, asked.dialect)
+        message = await self._tasks.passing.names.inwards(asked.message, asked.ctx)
+        return await self._relay.forward(asked.http, asked.ctx, asked.reply, write_message(message), tap=tap)
 
     async def _without_body(
         self,
@@ -111,7 +118,7 @@ class LegacyFront:
             return answer
         last = session.dialect if session is not None else None
         dialect = self._dialects[pinned or last or self._config.legacy.dialect]
-        tap = self._tasks.passing.tap(ctx, session, dialect, alone=True)
+        tap = self._tasks.resumed(session, self._tasks.passing.tap(ctx, session, dialect, alone=True))
         return await self._relay.forward(http, ctx, reply, None, tap=tap)
 
     async def _initialize(

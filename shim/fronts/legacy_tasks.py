@@ -4,6 +4,8 @@ A verb is relayed when the client speaks the upstream's dialect and asks over th
 in; the answer is looked at on the way. Otherwise the hub's verb serves it, in the client's dialect.
 """
 
+import asyncio
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
@@ -12,13 +14,13 @@ from msgspec.structs import replace
 from shim.config import Config
 from shim.fronts.legacy_verbs import Asked, Verbs, answer
 from shim.fronts.passing import Passing
-from shim.fronts.relay import Relay
-from shim.fronts.reply import Reply
+from shim.fronts.relay import Relay, Tap
 from shim.hub import rawjson
 from shim.hub.codec import read_create, read_task, write_create
-from shim.hub.dialect import Dialect
+from shim.hub.facts import CALL
 from shim.hub.status import TERMINAL, Status
 from shim.ledger.records import InputState, SessionRow, TaskRow
+from shim.tasks.idempotency import Idempotency
 from shim.tasks.recording import record
 from shim.tasks.service import Tasks
 from shim.tasks.terminal import End
@@ -27,6 +29,8 @@ from shim.upstreams.base import Context, Upstream
 from shim.wire.envelope import strip_related_task, tool_names, tools_with_support
 from shim.wire.errors import invalid_params, method_not_found
 from shim.wire.jsonrpc import Request, Response, read_upstream, write_message, write_result
+
+_REMEMBERED = 10_000
 
 Verb = Callable[[Asked], Awaitable[web.StreamResponse | None]]
 
@@ -41,30 +45,39 @@ class LegacyTasks:
         self._relay = relay
         self._tasks = tasks
         self._ledger = tasks.room.ledger
+        self._awaited: OrderedDict[tuple[str, bytes], Tap] = OrderedDict()
         self._verbs: Mapping[str, Verb] = {
             "get": self._get, "result": self._result, "list": self._hub.list,
             "cancel": self._cancel, "answer": self._answer, "create": self._create,
         }  # fmt: skip
 
-    async def serve(
-        self, http: web.BaseRequest, message: Request, ctx: Context, reply: Reply,
-        session: SessionRow | None, dialect: Dialect,
-    ) -> web.StreamResponse | None:  # fmt: skip
+    @property
+    def idempotency(self) -> Idempotency:
+        """The hub's keyed calls."""
+        return self._tasks.idempotency
+
+    async def serve(self, asked: Asked) -> web.StreamResponse | None:
         """Answer a request that concerns tasks; None for one that does not and is relayed as it is."""
-        asked = Asked(http, message, ctx, reply, session, dialect)
+        message, ctx, session, dialect = asked.message, asked.ctx, asked.session, asked.dialect
         verb = dialect.methods.verb(message.method)
         if verb is not None:
             ctx.trace.feature(message.method)
             return await self._verbs[verb](asked)
         if message.method.startswith("tasks/"):
             raise method_not_found(message.method)
+        if message.method == CALL:
+            ctx.trace.tool = rawjson.string(message.params.get("name"))
+            if "task" in message.params:
+                ctx.trace.feature("task param")
+                if dialect.creates_by_param:
+                    return await self._create(asked)
+                # no part of this dialect, so it is passed over; a server that took it would make a task
+                # that nobody has written down
+                ctx.trace.lenient("CS-CREATE", "tools/call: params.task")
+                params = {key: value for key, value in message.params.items() if key != "task"}
+                asked.message = Request(message.id, message.method, params)
         if session is None and self._upstream.has_sessions and self._differs(asked):
             return await self._plain(asked)
-        if message.method == "tools/call":
-            ctx.trace.tool = rawjson.string(message.params.get("name"))
-            if dialect.creates_by_param and "task" in message.params:
-                ctx.trace.feature("task param")
-                return await self._create(asked)
         if message.method == "tools/list" and self._differs(asked) and dialect.lists_task_support:
             return await self._tools(asked)
         return None
@@ -76,6 +89,22 @@ class LegacyTasks:
             return None
         row = (await self._ledger.lookup(ctx.caller.key, task_id)).row
         return row.client_dialect if row is not None else None
+
+    def resumed(self, session: SessionRow | None, tap: Tap | None) -> Tap | None:
+        """Give what looks at a session's GET stream: the answer to a create may come on it (LL-RECORD)."""
+        if session is None:
+            return tap
+
+        async def look(data: bytes) -> bytes | None:
+            if self._awaited and b'"method"' not in data:
+                message = read_upstream(data)
+                if isinstance(message, Response) and message.id is not None:
+                    recorded = self._awaited.get((session.session_id, message.id))
+                    if recorded is not None:
+                        return await recorded(data)
+            return await tap(data) if tap is not None else None
+
+        return look
 
     # -- verbs ----------------------------------------------------------------------------------
 
@@ -92,12 +121,16 @@ class LegacyTasks:
                 return await self._hub.create(asked, call.params, call.ttl_ms, session=session)
 
         passing = self.passing.tap(ctx, session, asked.dialect)
+        awaited = (session.session_id if session else "", asked.message.id)
 
         async def recorded(data: bytes) -> bytes | None:
             message = read_upstream(data)
             if not isinstance(message, Response):
                 return await passing(data) if passing is not None else None
-            if message.result is None or message.id != asked.message.id:
+            if message.id != asked.message.id:
+                return None
+            self._awaited.pop(awaited, None)
+            if message.result is None:
                 return None
             reading = read_create(asked.dialect, rawjson.members(message.result))
             if reading is None:
@@ -110,10 +143,21 @@ class LegacyTasks:
                 return None
             return write_result(message.id, write_create(asked.dialect, task_of(row)))
 
-        with self.passing.creating(session):
-            return await self._relay.forward(
-                asked.http, ctx, asked.reply, write_message(asked.message), tap=recorded
-            )
+        async def passed() -> web.StreamResponse:
+            with self.passing.creating(session):
+                return await self._relay.forward(
+                    asked.http, ctx, asked.reply, write_message(asked.message), tap=recorded
+                )
+
+        if session is not None:
+            self._awaited[awaited] = recorded
+            if len(self._awaited) > _REMEMBERED:
+                self._awaited.popitem(last=False)
+        # a client that leaves does not end it: the server has the task, so its handle is read and kept
+        asked.reply.endure()
+        work = asyncio.create_task(passed(), name="create")
+        self._tasks.room.keep(work)
+        return await asyncio.shield(work)
 
     async def _get(self, asked: Asked) -> web.StreamResponse:
         row = await self._hub.own(asked)

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from shim.config import Config
+from shim.fronts.keyed import keyed_call
 from shim.fronts.reply import Reply
 from shim.fronts.vouching import Vouching
 from shim.hub import rawjson
 from shim.hub.codec import write_create, write_get
 from shim.hub.dialect import Dialect
+from shim.hub.facts import CALL
 from shim.hub.rawjson import Members
 from shim.ledger.records import TaskRow
-from shim.tasks.idempotency import Keyed
+from shim.tasks.idempotency import Answer, Keyed, Settle
 from shim.tasks.service import Tasks
 from shim.tasks.view import task_of
 from shim.upstreams.base import Context, Upstream
@@ -38,8 +40,6 @@ from shim.wire.headers import check_modern_headers
 from shim.wire.jsonrpc import Message, Notification, Request, Response, write_error, write_result
 
 ACK = b'{"resultType":"complete"}'
-IDEMPOTENCY_META = "io.taskshim/idempotencyKey"
-_IDEMPOTENCY_CHARS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +116,12 @@ class ModernFront:
             trace.rule("ML-UNDECLARED")
             raise missing_capability()
         _fill(ctx, meta, reply)
-        call = Call(
-            message, meta, ctx, self.upstream,
-            _idempotency_key(http, meta) if message.method == "tools/call" else None,
-        )  # fmt: skip
-        if message.method in self._stored or call.idempotency_key is not None:
+        params = message.params
+        keyed = keyed_call(http, ctx, params, params) if message.method == CALL else None
+        call = Call(message, meta, ctx, self.upstream, keyed)
+        if keyed is not None:
+            reply.endure()
+        if message.method in self._stored or keyed is not None:
             await self._vouching.ensure(ctx)
         response = await handler(call)
         if response.error is not None:
@@ -145,10 +146,15 @@ class ModernFront:
         if tool is None:
             raise invalid_params("params.name: expected the name of a tool")
         call.ctx.trace.tool = tool
-        if call.idempotency_key is None:
+        if call.keyed is None:
             return await self._run_tool(call, tool)
-        keyed = Keyed(call.idempotency_key, rawjson.join(legacy_params(call.request.params, call.meta)))
-        return await self._tasks.idempotency.once(call.ctx, keyed, lambda: self._run_tool(call, tool))
+
+        async def run(settle: Settle) -> None:
+            await settle(Answer(self._dialect.name, await self._run_tool(call, tool)))
+
+        return await self._tasks.idempotency.once(
+            call.ctx, call.keyed, run, self._dialect, takes_task=call.meta.declares_tasks
+        )
 
     async def _run_tool(self, call: Call, tool: str) -> Response:
         plan = await self._tasks.plan(call.ctx, call.upstream, tool, declared=call.meta.declares_tasks)
@@ -226,10 +232,3 @@ def _task_id(params: Members) -> str:
     if task_id is None:
         raise invalid_params("params.taskId: expected a string")
     return task_id
-
-
-def _idempotency_key(http: web.BaseRequest, meta: ModernMeta) -> str | None:
-    key = http.headers.get("Idempotency-Key") or rawjson.string(meta.foreign.get(IDEMPOTENCY_META))
-    if key is not None and not 0 < len(key) <= _IDEMPOTENCY_CHARS:
-        raise invalid_params(f"Idempotency-Key: expected 1 to {_IDEMPOTENCY_CHARS} characters")
-    return key

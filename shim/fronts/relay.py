@@ -23,6 +23,7 @@ DROPPED = b""
 _BACK = ("Mcp-Session-Id", "WWW-Authenticate", "Retry-After", "Allow", "Mcp-Protocol-Version")
 _ONWARDS = ("Accept", "Mcp-Session-Id", "Mcp-Protocol-Version", "Last-Event-ID")
 _JSON = b"{"
+_UNAUTHORIZED = (401, 403)
 
 
 class Relay:
@@ -53,6 +54,8 @@ class Relay:
             ctx.trace.http_status = response.status
             if response.status < 300:  # noqa: PLR2004 - a 2xx
                 self._authority.accepted(ctx)
+            elif response.status in _UNAUTHORIZED:
+                self._authority.refused(ctx)
             for name in _BACK:
                 for value in response.headers.getall(name, ()):
                     reply.add_header(name, value)
@@ -67,6 +70,8 @@ class Relay:
                 answer = await opened(response, answer) or answer
             elif tap is not None and answer.lstrip()[:1] == _JSON:
                 answer = await tap(answer) or answer
+            if response.status < 400:  # noqa: PLR2004 - what is refused is no answer of the call
+                await reply.answering(answer)
             return reply.raw(response.status, answer, response.headers.get(hdrs.CONTENT_TYPE))
 
     async def _stream(
@@ -74,13 +79,14 @@ class Relay:
     ) -> web.StreamResponse:
         await reply.open_stream(response.status)
         async for frame in self._link.frames(response):
-            raw = frame.raw
+            raw, shown = frame.raw, frame.data or b""
             if tap is not None and frame.data and frame.data[:1] == _JSON:
                 replaced = await tap(frame.data)
                 if replaced == DROPPED:
                     continue
                 if replaced is not None:
-                    raw = frame.with_data(replaced)
+                    raw, shown = frame.with_data(replaced), replaced
+            await reply.answering(shown)
             await reply.raw_frame(raw)
         return await reply.end_stream()
 

@@ -1,7 +1,7 @@
 """One answer to one client request: JSON while nothing else has to be said, an event stream from then on."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from aiohttp import hdrs, web
 
@@ -35,11 +35,27 @@ class Reply:
         self._of_success: tuple[tuple[str, str], ...] = ()
         self._patience_s = slow_reader_ms / 1000
         self._stream: web.StreamResponse | None = None
+        self._endures = False
+        self._gone = False
+        self._on_answer: Callable[[bytes], Awaitable[None]] | None = None
 
     @property
     def streaming(self) -> bool:
         """True once the answer is an event stream."""
         return self._stream is not None
+
+    def endure(self) -> None:
+        """Let what is said go on when the client has left: from then on it is said to nobody."""
+        self._endures = True
+
+    def on_answer(self, hear: Callable[[bytes], Awaitable[None]] | None) -> None:
+        """Let each message that may be the answer be heard before the client sees it."""
+        self._on_answer = hear
+
+    async def answering(self, message: bytes) -> None:
+        """Tell who wants to hear it that this message is about to be sent."""
+        if self._on_answer is not None:
+            await self._on_answer(message)
 
     def add_header(self, name: str, value: str) -> None:
         """Add a header; only before the answer has begun."""
@@ -73,14 +89,19 @@ class Reply:
 
     async def open_stream(self, status: int = 200) -> None:
         """Send the headers of an event stream now."""
-        if self._stream is None:
+        if self._stream is None and not self._gone:
             self._trace.http_status = status
             stream = web.StreamResponse(status=status, headers=self._carried(status))
             stream.content_type = SSE_TYPE
             stream.headers[hdrs.CACHE_CONTROL] = "no-cache, no-transform"
             stream.headers["X-Accel-Buffering"] = "no"
-            await stream.prepare(self._request)
-            self._stream = stream
+            try:
+                await stream.prepare(self._request)
+            except ConnectionResetError:
+                if not self._goes_on():
+                    raise
+            else:
+                self._stream = stream
 
     async def notify(self, notification: Notification) -> None:
         """Send a notification before the answer; the answer becomes a stream."""
@@ -96,9 +117,15 @@ class Reply:
         await self._write(frame)
 
     async def end_stream(self) -> web.StreamResponse:
-        """Finish the stream; it must be open."""
+        """Finish the stream; it must be open, or its client gone."""
+        if self._gone:
+            return self.abandoned()
         assert self._stream is not None  # noqa: S101 - a fault of ours, not of a peer
-        await self._stream.write_eof()
+        try:
+            await self._stream.write_eof()
+        except ConnectionResetError:
+            if not self._goes_on():
+                raise
         return self._stream
 
     def raw(self, status: int, body: bytes, content_type: str | None) -> web.StreamResponse:
@@ -116,6 +143,7 @@ class Reply:
 
     async def send(self, body: bytes, status: int = 200) -> web.StreamResponse:
         """Finish with a JSON-RPC message, on the stream if there is one."""
+        await self.answering(body)
         self._trace.http_status = status
         if self._stream is None:
             self._trace.bytes_out += len(body)
@@ -123,8 +151,7 @@ class Reply:
                 status=status, body=body, headers=self._carried(status), content_type=JSON_TYPE
             )
         await self.event(body)
-        await self._stream.write_eof()
-        return self._stream
+        return await self.end_stream()
 
     def empty(self, status: int) -> web.StreamResponse:
         """Finish without a body."""
@@ -137,13 +164,24 @@ class Reply:
         return [*self._headers, *(self._of_success if successful else ())]
 
     async def _write(self, data: bytes) -> None:
-        if self._stream is None:
+        if self._stream is None or self._gone:
             return
         try:
             async with asyncio.timeout(self._patience_s):
                 await self._stream.write(data)
+        except ConnectionResetError:
+            if not self._goes_on():
+                raise
+            return
         except TimeoutError:
             if self._request.transport is not None:
                 self._request.transport.abort()
-            raise SlowReader("the client does not read") from None
+            if not self._goes_on():
+                raise SlowReader("the client does not read") from None
+            return
         self._trace.bytes_out += len(data)
+
+    def _goes_on(self) -> bool:
+        """Note that the client has left, and tell whether the answer goes on without it."""
+        self._gone = True
+        return self._endures

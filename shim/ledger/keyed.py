@@ -7,7 +7,10 @@ from shim.ledger.records import IdemRow
 
 _CLAIM = rows.insert("keyed", rows.KEYED) + " ON CONFLICT DO NOTHING RETURNING key"
 _GET = f"SELECT {', '.join(rows.KEYED)} FROM keyed WHERE caller = ? AND key = ?"  # noqa: S608
-_FINISH = "UPDATE keyed SET state = 'done', answer = ?, is_error = ? WHERE caller = ? AND key = ?"
+_FINISH = (
+    "UPDATE keyed SET state = 'done', answer = ?, is_error = ?, dialect = ? WHERE caller = ? AND key = ?"
+)
+_RELEASE = "DELETE FROM keyed WHERE caller = ? AND key = ? AND state = 'pending'"
 
 
 class Keyed(Part):
@@ -30,6 +33,12 @@ class Keyed(Part):
         found = await self._db.read(_GET, caller, key)
         return rows.keyed(found[0]) if found else None
 
-    async def idem_finish(self, caller: str, key: str, *, answer: bytes | None, is_error: bool) -> None:
+    async def idem_finish(
+        self, caller: str, key: str, *, answer: bytes | None, is_error: bool, dialect: str
+    ) -> None:
         """Write a keyed call's answer down."""
-        await self._db.run((_FINISH, (answer, is_error, caller, key)))
+        await self._db.run((_FINISH, (answer, is_error, dialect, caller, key)))
+
+    async def idem_release(self, caller: str, key: str) -> None:
+        """Give a key free whose call was turned away before it ran."""
+        await self._db.run((_RELEASE, (caller, key)))

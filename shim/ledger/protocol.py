@@ -52,6 +52,9 @@ class Ledger(Protocol):
     async def lookup(self, caller: str, task_id: str) -> Lookup:
         """Give a caller's task: the one accessor for requests (OWN-CHECK)."""
 
+    async def renamed(self, upstream: str, upstream_task_id: str) -> list[TaskRow]:
+        """Give the tasks that an upstream calls so and whose clients know them by another id (OWN-ID-MAP)."""
+
     async def own_task(self, pk: int) -> TaskRow:
         """Give a task for the shim's own work on it, never for an answer. Raises KeyError."""
 
@@ -171,8 +174,13 @@ class Ledger(Protocol):
     async def idem_get(self, caller: str, key: str) -> IdemRow | None:
         """Give a key's row."""
 
-    async def idem_finish(self, caller: str, key: str, *, answer: bytes | None, is_error: bool) -> None:
-        """Write a keyed call's answer down."""
+    async def idem_finish(
+        self, caller: str, key: str, *, answer: bytes | None, is_error: bool, dialect: str
+    ) -> None:
+        """Write a keyed call's answer down, and the dialect it is written in."""
+
+    async def idem_release(self, caller: str, key: str) -> None:
+        """Give a key free whose call was turned away before it ran."""
 
     async def purge(
         self, now_ms: int, *, retention_ms: int, tombstone_ms: int, max_age_ms: int,

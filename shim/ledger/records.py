@@ -135,6 +135,8 @@ class IdemRow(msgspec.Struct, frozen=True, kw_only=True):
     is_error: bool
     created_ms: int
     instance: str
+    dialect: str = ""
+    """The dialect that the answer is written in; empty for one of the shim's own errors."""
 
 
 class Purged(msgspec.Struct, frozen=True):

@@ -33,6 +33,10 @@ _LIST_SESSION = (
     f"SELECT {rows.LISTED} FROM task INDEXED BY task_by_client_session "  # noqa: S608
     "WHERE purged_ms IS NULL AND caller = ? AND pk < ? AND client_session = ? "
 )
+_RENAMED = (
+    f"SELECT {rows.TASK} FROM task INDEXED BY task_renamed "  # noqa: S608
+    "WHERE upstream = ? AND upstream_task_id = ? AND task_id <> upstream_task_id"
+)
 _NEWEST_FIRST = "ORDER BY pk DESC LIMIT ?"
 _ABOVE_ALL = 2**63 - 1
 
@@ -83,6 +87,11 @@ class Tasks(Part):
             return Lookup(None, "unknown_task")
         owns = row.caller == caller and (row.caller_kind == NOBODY) == (caller == NOBODY)
         return Lookup(row) if owns else Lookup(None, "not_owner")
+
+    async def renamed(self, upstream: str, upstream_task_id: str) -> list[TaskRow]:
+        """Give the tasks that an upstream calls so and whose clients know them by another id (OWN-ID-MAP)."""
+        found = await self._db.read(_RENAMED, upstream, upstream_task_id)
+        return [rows.task(row) for row in found]
 
     async def own_task(self, pk: int) -> TaskRow:
         """Give a task for the shim's own work on it. Raises KeyError."""

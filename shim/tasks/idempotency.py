@@ -1,15 +1,27 @@
-"""One call, however often it is sent under one key (DUR-3)."""
+"""One call, however often it is sent under one key, in whichever era (DUR-3).
+
+A key and its caller are a call's identity. What the call got is kept in the dialect of the client that made
+it; who repeats it in another dialect gets it in theirs.
+"""
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
+from shim.hub import rawjson
+from shim.hub.codec import CodecError, read_create, write_create
+from shim.hub.dialect import Dialect
+from shim.hub.facts import CALL
+from shim.hub.rawjson import RawJsonError
 from shim.ledger.records import IdemRow
 from shim.tasks.room import Room
 from shim.upstreams.base import Context
-from shim.wire.errors import ShimError, invalid_params, outcome_unknown
+from shim.upstreams.http import Denied, NeverSent
+from shim.wire.envelope import modern_result
+from shim.wire.errors import ClientFault, ShimError, invalid_params, outcome_unknown, too_many
 from shim.wire.jsonrpc import Response
+from shim.wire.modern import bare_result
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,61 +37,142 @@ class Keyed:
         return hashlib.sha256(self.body).hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a keyed call got, and the dialect it is written in."""
+
+    dialect: str
+    response: Response
+
+
+class NothingRan(Exception):
+    """The call was turned away before it ran: its key is free again."""
+
+
+Settle = Callable[[Answer], Awaitable[None]]
+"""Commits a call's answer; a front calls it before the client sees the answer."""
+Run = Callable[[Settle], Awaitable[None]]
+"""Runs a call and settles it. Raises NothingRan, ShimError."""
+
+
+@dataclass(slots=True)
+class _UnderWay:
+    """A call that runs, or is being looked up; the future gives None when the key is free again."""
+
+    body_hash: str
+    answered: "asyncio.Future[Answer | None]"
+
+
 class Idempotency:
     """Runs a keyed call once per caller and gives every repetition the same answer."""
 
-    def __init__(self, room: Room, instance: str) -> None:
+    def __init__(self, room: Room, instance: str, dialects: Mapping[str, Dialect]) -> None:
         self._room = room
         self._instance = instance
-        self._running: dict[tuple[str, str], asyncio.Task[Response]] = {}
+        self._dialects = dialects
+        self._running: dict[tuple[str, str], _UnderWay] = {}
 
-    async def once(self, ctx: Context, call: Keyed, run: Callable[[], Awaitable[Response]]) -> Response:
-        """Give the call's answer, running it only if it never ran. Raises ShimError.
+    async def once(
+        self, ctx: Context, call: Keyed, run: Run, dialect: Dialect, *, takes_task: bool
+    ) -> Response:
+        """Give the call's answer to a client of `dialect`, running it only if it never ran.
 
-        A caller that leaves does not end the call: whoever comes back under the key gets its answer.
+        `takes_task`: the client can have a handle. A caller that leaves does not end the call: whoever comes
+        back under the key gets its answer. Raises ShimError, NothingRan.
         """
-        if ctx.caller.kind == "none":
-            ctx.trace.lenient("OWN-NONE", "idempotency key of a caller that cannot be told apart: ignored")
-            return await run()
         ctx.trace.rule("DUR-3")
+        return self._fitted(await self._answer(ctx, call, run), dialect, takes_task=takes_task)
+
+    async def _answer(self, ctx: Context, call: Keyed, run: Run) -> Answer:
         where = (ctx.caller.key, call.key)
-        running = self._running.get(where)
-        if running is None:
+        while (under_way := self._running.get(where)) is not None:
+            _same_body(call, under_way.body_hash)
+            answer = await asyncio.shield(under_way.answered)
+            if answer is not None:
+                return answer
+        if len(self._running) >= self._room.config.limits.concurrent_requests:
+            raise too_many("limits.concurrent_requests is reached", retry_after_s=1)
+        under_way = _UnderWay(call.body_hash, asyncio.get_running_loop().create_future())
+        self._running[where] = under_way
+        work = asyncio.create_task(self._first(where, call, run, under_way), name="keyed-call")
+        self._room.keep(work)
+        return await asyncio.shield(work)
+
+    async def _first(self, where: tuple[str, str], call: Keyed, run: Run, under_way: _UnderWay) -> Answer:
+        answer: Answer | None = None
+        try:
             row = IdemRow(
-                caller=ctx.caller.key, key=call.key, body_hash=call.body_hash, state="pending", answer=None,
+                caller=where[0], key=where[1], body_hash=call.body_hash, state="pending", answer=None,
                 is_error=False, created_ms=self._room.clock.now_ms(), instance=self._instance,
             )  # fmt: skip
             known = await self._room.ledger.idem_begin(row)
-            if known is not None:
-                return await self._repeat(where, call, known)
-            running = asyncio.create_task(self._run(ctx, call, run), name="keyed-call")
-            self._running[where] = running
-            running.add_done_callback(lambda _: self._running.pop(where, None))
-        elif (known := await self._room.ledger.idem_get(*where)) is not None:
-            _same_body(call, known)
-        return await asyncio.shield(running)
+            answer = await self._run(where, run) if known is None else _stored(call, known)
+            return answer
+        finally:
+            del self._running[where]
+            under_way.answered.set_result(answer)
 
-    async def _run(self, ctx: Context, call: Keyed, run: Callable[[], Awaitable[Response]]) -> Response:
+    async def _run(self, where: tuple[str, str], run: Run) -> Answer:
+        settled: Answer | None = None
+
+        async def settle(answer: Answer) -> None:
+            nonlocal settled
+            if settled is None:
+                settled = answer
+                await self._room.ledger.idem_finish(
+                    *where, answer=answer.response.result or answer.response.error,
+                    is_error=answer.response.error is not None, dialect=answer.dialect,
+                )  # fmt: skip
+
         try:
-            response = await run()
+            await run(settle)
+        except (NothingRan, ClientFault, NeverSent, Denied):
+            if settled is None:
+                await self._room.ledger.idem_release(*where)
+            raise
         except ShimError as fault:
-            response = Response(None, None, fault.error_object())
-        await self._room.ledger.idem_finish(
-            ctx.caller.key, call.key, answer=response.result or response.error,
-            is_error=response.error is not None,
-        )  # fmt: skip
-        return response
+            await settle(_failed(fault))
+            raise
+        if settled is None:  # the answer broke off, or was none
+            await settle(_failed(outcome_unknown()))
+        assert settled is not None  # noqa: S101 - settled above at the latest
+        return settled
 
-    async def _repeat(self, where: tuple[str, str], call: Keyed, known: IdemRow) -> Response:
-        _same_body(call, known)
-        if known.state == "pending":
-            running = self._running.get(where)
-            if running is None or known.instance != self._instance:
-                raise outcome_unknown()
-            return await asyncio.shield(running)
-        return Response(None, None, known.answer) if known.is_error else Response(None, known.answer, None)
+    def _fitted(self, answer: Answer, to: Dialect, *, takes_task: bool) -> Response:
+        response = answer.response
+        if response.result is None:
+            return response
+        source = self._dialects[answer.dialect]
+        try:
+            made = read_create(source, rawjson.members(response.result))
+        except (RawJsonError, CodecError):
+            made = None
+        if made is not None and not takes_task:  # a handle is no answer to who asked for none
+            raise invalid_params("the idempotency key was used for a call that became a task: take a new key")
+        if source.name == to.name:
+            return response
+        if made is not None:
+            return Response(None, write_create(to, made.task), None)
+        if source.era == to.era:
+            return response
+        if to.era == "modern":
+            return Response(None, modern_result(response.result, method=CALL, server_info=None), None)
+        return Response(None, bare_result(response.result), None)
 
 
-def _same_body(call: Keyed, known: IdemRow) -> None:
-    if known.body_hash != call.body_hash:
+def _stored(call: Keyed, known: IdemRow) -> Answer:
+    _same_body(call, known.body_hash)
+    if known.state == "pending":  # the run that began it is over
+        raise outcome_unknown()
+    if known.is_error:
+        return Answer(known.dialect, Response(None, None, known.answer))
+    return Answer(known.dialect, Response(None, known.answer, None))
+
+
+def _failed(fault: ShimError) -> Answer:
+    return Answer("", Response(None, None, fault.error_object()))
+
+
+def _same_body(call: Keyed, body_hash: str) -> None:
+    if body_hash != call.body_hash:
         raise invalid_params("the idempotency key was used for another call: take a new key")

@@ -88,6 +88,11 @@ class Questions:
         """Wake those who wait for the task: the server announced a change."""
         self._room.changes.publish(task_pk)
 
+    async def unheard(self, task_pk: int) -> None:
+        """Tell that a task's session is not listened to until its owner comes back (OWN-CREDENTIAL)."""
+        row = await self._room.ledger.own_task(task_pk)
+        self._room.waits(self._room.own_context(row), row)
+
     async def progress(self, task_pk: int, message: str) -> None:
         """Show progress as the statusMessage of a task that has none of its own (ML-PROGRESS)."""
         row = await self._room.ledger.own_task(task_pk)
@@ -180,6 +185,7 @@ class Questions:
         ctx = room.own_context(row)
         try:
             for attempt in range(1_000_000):
+                await room.credential(ctx, row)
                 if (await room.ledger.own_task(row.pk)).status in TERMINAL:
                     return
                 try:
@@ -191,6 +197,8 @@ class Questions:
                 except SessionLost:
                     return  # the task's own end is decided by who reads it next
                 except ShimError:
+                    if room.waits(ctx, row):
+                        continue
                     await room.clock.sleep_ms(_RETRY_MS[min(attempt, len(_RETRY_MS) - 1)])
         finally:
             self._delivering.discard((row.pk, asked.key))

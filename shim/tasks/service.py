@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from shim.callers.keys import Keys
+from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.hub.status import TERMINAL
 from shim.hub.task import Task
@@ -27,14 +28,16 @@ from shim.wire.jsonrpc import Response
 class Tasks:
     """What can be done with tasks, by whoever owns them."""
 
-    def __init__(self, room: Room, keys: Keys, questions: Questions, *, instance: str) -> None:
+    def __init__(
+        self, room: Room, keys: Keys, questions: Questions, *, instance: str, dialects: Mapping[str, Dialect]
+    ) -> None:
         self.room = room
         self.questions = questions
         self.results = Results(room)
         self.observer = Observer(room, self.results, questions)
         self.local = room.local = LocalTasks(room, self.observer, questions)
         self.watchers = Watchers(room, self.observer)
-        self.idempotency = Idempotency(room, instance)
+        self.idempotency = Idempotency(room, instance, dialects)
         self.listing = Listing(room, self.observer, keys)
         self.sweeper = Sweeper(room, self.observer)
 

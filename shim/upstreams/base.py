@@ -73,6 +73,10 @@ class TaskUnknown(Exception):
     """The upstream says on a living session that it does not know the task."""
 
 
+class TaskGone(TaskUnknown):
+    """The session that took the place of the task's lost one does not know the task either."""
+
+
 class SessionLost(Exception):
     """The upstream no longer knows the session, said twice (ML-SESSION-LOST)."""
 
@@ -104,12 +108,28 @@ class SessionEvents(Protocol):
     async def progress(self, task_pk: int, message: str) -> None:
         """Take up progress of a task whose handle was returned (ML-PROGRESS)."""
 
+    async def unheard(self, task_pk: int) -> None:
+        """Take up that the task's session is not listened to for want of a credential (OWN-CREDENTIAL)."""
+
+
+class Credentials(Protocol):
+    """Whether the shim may work for a caller on its own (OWN-CREDENTIAL). `Authority` implements it."""
+
+    def waiting(self, ctx: Context) -> bool:
+        """Tell whether background work has to wait for a credential of the caller's."""
+
+    def pause(self, ctx: Context, pk: int) -> bool:
+        """Note that work on a task waits; False if that was told already in this pause."""
+
+    async def renewed(self, ctx: Context) -> None:
+        """Wait until the caller comes back with a credential that the upstream accepts."""
+
 
 class Holder(Protocol):
     """Where a task lives: at a server, or in the shim itself."""
 
     async def cancel(self, ctx: Context, row: TaskRow) -> bool:
-        """Ask to cancel; False where the server has no cancel. Raises TaskUnknown, SessionLost."""
+        """Ask to cancel; False where the server has no cancel. Raises TaskUnknown, TaskGone, SessionLost."""
 
     async def answer(self, ctx: Context, row: TaskRow, asked: InputRow) -> bool:
         """Deliver an answer; False when it is not taken. Raises SessionLost."""
@@ -124,6 +144,10 @@ class Upstream(Holder, Protocol):
     name: str
     dialect: Dialect
     has_sessions: bool
+
+    @property
+    def credentials(self) -> Credentials:
+        """Whose credentials there are for the shim's own work."""
 
     def next_id(self) -> bytes:
         """Make a JSON-RPC id that no session has seen (IDS)."""

@@ -30,6 +30,7 @@ class HandClock:
     def __init__(self, now_ms: int = 1_800_000_000_000) -> None:
         self._now_ms = float(now_ms)
         self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
+        self._asleep = asyncio.Event()
 
     def now_ms(self) -> int:
         return int(self._now_ms)
@@ -40,7 +41,14 @@ class HandClock:
     async def sleep_ms(self, duration_ms: float) -> None:
         due: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._sleepers.append((self._now_ms + duration_ms, due))
+        self._asleep.set()
         await due
+
+    async def slept(self, duration_ms: float) -> None:
+        """Wait until somebody sleeps who is due in exactly so much time."""
+        while self._now_ms + duration_ms not in [due_ms for due_ms, _ in self._sleepers]:
+            self._asleep.clear()
+            await self._asleep.wait()
 
     def advance(self, duration_ms: float) -> None:
         self._now_ms += duration_ms

@@ -8,7 +8,7 @@ import pytest
 
 from tests.client import RELATED_TASK
 from tests.corners.ml import accept, corner, elicit
-from tests.scripted import Broken, Error, Scripted, Stream, task, text
+from tests.scripted import Broken, Error, Scripted, Seen, Stream, task, text
 
 ACK = {"resultType": "complete"}
 
@@ -132,16 +132,50 @@ async def test_cancel(
 
 
 @pytest.mark.rule("ML-CANCEL", "ML-SESSION-LOST")
+@pytest.mark.parametrize("again", [Error(-32602, "unknown"), task(status="cancelled")])
+@pytest.mark.parametrize("answer", [None, Broken(), Broken(b"HTTP/1.1 200 OK\r\nContent-Le")])
 async def test_a_session_that_dies_of_the_cancel_leaves_it_cancelled(
-    upstream: Scripted, tmp_path: Path
+    upstream: Scripted, tmp_path: Path, answer: Any, again: Any
 ) -> None:
-    upstream.on("tasks/cancel", task(status="cancelled"))
+    def dying(_: Seen) -> Any:
+        upstream.forget()
+        return answer
+
+    if answer is not None:
+        upstream.once("tasks/cancel", dying)
+    upstream.on("tasks/cancel", again)
     upstream.on("tasks/get", Error(-32602, "unknown"))
     async with corner(upstream, tmp_path) as ml:
         await ml.create()
-        upstream.forget()
-        assert (await ml.client.tasks("cancel", "task-1")).status in {200, 502}
+        if answer is None:
+            upstream.forget()
+        assert (await ml.client.tasks("cancel", "task-1")).json["result"] == ACK
         assert (await ml.get())["status"] == "cancelled"
+    assert len(ml.events("task.ended")) == 1
+
+
+@pytest.mark.rule("ML-CANCEL")
+async def test_a_cancel_cut_off_on_a_living_session_is_said_again(upstream: Scripted, tmp_path: Path) -> None:
+    upstream.once("tasks/cancel", Broken())
+    upstream.on("tasks/cancel", task(status="cancelled"))
+    upstream.once("tasks/get", task())
+    upstream.on("tasks/get", task(status="cancelled"))
+    async with corner(upstream, tmp_path) as ml:
+        await ml.create()
+        assert (await ml.client.tasks("cancel", "task-1")).json["result"] == ACK
+        assert (await ml.get())["status"] == "cancelled"
+    assert len(upstream.seen("tasks/cancel")) == 2
+
+
+@pytest.mark.rule("ML-CANCEL", "OWN-CHECK")
+async def test_a_cancel_that_cannot_be_sent_changes_nothing(upstream: Scripted, tmp_path: Path) -> None:
+    upstream.on("tasks/cancel", Broken())
+    upstream.on("tasks/get", task())
+    async with corner(upstream, tmp_path) as ml:
+        await ml.create()
+        reply = await ml.client.tasks("cancel", "task-1")
+        assert (reply.status, reply.error["code"]) == (502, -32603)
+        assert (await ml.get())["status"] == "working"
 
 
 @pytest.mark.rule("ML-SESSION-LOST")

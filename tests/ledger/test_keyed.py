@@ -34,12 +34,12 @@ async def test_an_answer_is_there_after_a_restart(path: Path, answer: bytes, *, 
     await ledger.open()
     await ledger.idem_begin(new_call("k"))
     await ledger.idem_begin(new_call("died"))
-    await ledger.idem_finish(ALICE, "k", answer=answer, is_error=is_error)
+    await ledger.idem_finish(ALICE, "k", answer=answer, is_error=is_error, dialect="experimental")
     await ledger.close()
 
     again = ledger_at(path)
     await again.open()
-    done = replace(new_call("k"), state="done", answer=answer, is_error=is_error)
+    done = replace(new_call("k"), state="done", answer=answer, is_error=is_error, dialect="experimental")
     assert await again.idem_begin(new_call("k", instance="i-2", body_hash="other")) == done
     assert await again.idem_begin(new_call("died", instance="i-2")) == new_call("died")
     await again.close()
@@ -69,3 +69,15 @@ async def test_a_key_is_free_again_after_its_window(
 
     monkeypatch.setattr(ledger, "idem_get", swept_meanwhile)
     assert await ledger.idem_begin(new) is None
+
+
+@pytest.mark.rule("DUR-3")
+async def test_a_key_whose_call_never_ran_is_free_and_one_that_was_answered_is_not(
+    ledger: SqliteLedger,
+) -> None:
+    await ledger.idem_begin(new_call("k"))
+    await ledger.idem_release(ALICE, "k")
+    assert await ledger.idem_begin(new_call("k", body_hash="other")) is None
+    await ledger.idem_finish(ALICE, "k", answer=b"{}", is_error=False, dialect="")
+    await ledger.idem_release(ALICE, "k")
+    assert (await ledger.idem_get(ALICE, "k")) is not None

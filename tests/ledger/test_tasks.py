@@ -39,6 +39,9 @@ async def test_a_taken_id_is_refused_and_a_minted_one_may_map_to_the_same_task(l
     minted = await ledger.create_task(new_task("ts-1", upstream_task_id=first.upstream_task_id, caller=BOB))
     assert minted.pk != first.pk
     assert (await ledger.lookup(BOB, "t")).row is None
+    assert await ledger.renamed(first.upstream, first.upstream_task_id) == [first, minted]
+    plain = await ledger.create_task(new_task("same", upstream_task_id="same"))
+    assert await ledger.renamed(plain.upstream, "same") == await ledger.renamed("other", "up-t") == []
 
 
 async def test_a_task_that_lacks_what_the_schema_wants_is_no_collision(ledger: SqliteLedger) -> None:

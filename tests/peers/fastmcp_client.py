@@ -19,6 +19,7 @@ import fastmcp_tasks
 import httpx2
 from fastmcp import Client
 from fastmcp.client.elicitation import ElicitResult
+from fastmcp.client.logging import LogMessage
 from fastmcp.client.transports import StreamableHttpTransport
 from fastmcp.exceptions import ToolError
 from fastmcp.utilities.tasks import TASKS_EXTENSION_ID
@@ -26,7 +27,7 @@ from fastmcp_tasks import ToolTask
 from fastmcp_tasks.client import _send_cancel, _send_get, _send_update
 from fastmcp_tasks.client_models import ClientGetTaskResult
 from mcp.shared.exceptions import MCPError
-from mcp_types import ElicitRequestParams
+from mcp_types import ElicitRequestParams, PromptReference
 
 ANSWERS: dict[str, Any] = {"boolean": True, "string": "some text", "integer": 1, "number": 1.5}
 
@@ -77,13 +78,19 @@ class Connection:
         self.recorder = Recorder()
         self.action = "accept"
         self.progress: list[float] = []
+        self.logged: list[str] = []
 
     def client(self) -> Client[StreamableHttpTransport]:
         def http(**options: Any) -> httpx2.AsyncClient:
             return httpx2.AsyncClient(**{**options, "transport": self.recorder})
 
         transport = StreamableHttpTransport(self.url, headers=self.headers, httpx_client_factory=http)
-        return Client(transport, elicitation_handler=self._elicit, progress_handler=self._progress)
+        return Client(
+            transport,
+            elicitation_handler=self._elicit,
+            progress_handler=self._progress,
+            log_handler=self._log,
+        )
 
     async def _elicit(self, _: str, __: Any, params: ElicitRequestParams, ___: Any) -> ElicitResult[Any]:
         if self.action != "accept":
@@ -94,6 +101,9 @@ class Connection:
 
     async def _progress(self, progress: float, _: float | None, __: str | None) -> None:
         self.progress.append(progress)
+
+    async def _log(self, message: LogMessage) -> None:
+        self.logged.append(message.level)
 
 
 # jobs
@@ -135,10 +145,8 @@ async def task_in_a_call(c: Connection) -> Any:
 async def poll_then_result(c: Connection) -> Any:
     async with c.client() as client:
         task = await create(client, "slow_compute", seconds=0.4, label="b")
-        first = task.create_result
-        now = await task.status()
         ended = await task.wait()
-        return [first.status, now.status, ended.status, ended.result, await said(task)]
+        return [task.create_result.status, ended.status, ended.result, await said(task)]
 
 
 async def status_message(c: Connection) -> Any:
@@ -257,6 +265,25 @@ async def progress_in_a_call(c: Connection) -> Any:
         return c.progress
 
 
+async def logs_in_a_call(c: Connection) -> Any:
+    async with c.client() as client:
+        await client.call_tool("test_tool_with_logging", {})
+        return c.logged
+
+
+async def contents(c: Connection) -> Any:
+    """Every kind of block, as it came."""
+    async with c.client() as client:
+        result = await client.call_tool("test_multiple_content_types", {})
+        return [block.model_dump(mode="json", exclude_none=True) for block in result.content]
+
+
+async def complete(c: Connection) -> Any:
+    async with c.client() as client:
+        ref = PromptReference(name="test_prompt_with_arguments")
+        return (await client.complete(ref, {"name": "arg1", "value": "par"})).values
+
+
 async def payload(c: Connection) -> Any:
     """A payload with every key that the two eras have for themselves."""
     keys = (
@@ -371,7 +398,8 @@ JOBS: dict[str, Callable[[Connection], Awaitable[Any]]] = {
     for job in (
         discover, plain_call, task_in_a_call, poll_then_result, status_message, immediate_answer, give_input,
         decline_input, two_inputs, stray_answers, input_in_a_call, input_before_the_task, cancel,
-        cancel_while_asked, tool_error, protocol_error, unknown_id, progress_in_a_call, payload, many,
+        cancel_while_asked, tool_error, protocol_error, unknown_id, progress_in_a_call, logs_in_a_call,
+        contents, complete, payload, many,
         another_client, other_methods, expiry,
     )
 }  # fmt: skip

@@ -24,8 +24,17 @@ from fastmcp.tools import ToolResult
 from fastmcp.utilities.tasks import TaskConfig
 from fastmcp_tasks import TasksExtension
 from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR, InputRequiredResult, TextContent
+from mcp_types import (
+    INTERNAL_ERROR,
+    CompletionArgument,
+    EmbeddedResource,
+    ImageContent,
+    InputRequiredResult,
+    TextContent,
+    TextResourceContents,
+)
 
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
 POLL = timedelta(milliseconds=200)
 OPTIONAL = TaskConfig(mode="optional", poll_interval=POLL)
 REQUIRED = TaskConfig(mode="required", poll_interval=POLL)
@@ -81,6 +90,27 @@ async def with_progress(context: Context) -> str:
     return "done"
 
 
+async def with_logging(context: Context) -> str:
+    for message in ("Tool execution started", "Tool processing data", "Tool execution completed"):
+        await context.info(message)
+    return "Tool with logging executed successfully"
+
+
+async def multiple_content() -> ToolResult:
+    body = TextResourceContents(
+        uri="test://mixed-content-resource",
+        mime_type="application/json",
+        text=json.dumps({"test": "data", "value": 123}),
+    )
+    return ToolResult(
+        content=[
+            TextContent(type="text", text="Multiple content types test:"),
+            ImageContent(type="image", data=PIXEL, mime_type="image/png"),
+            EmbeddedResource(type="resource", resource=body),
+        ]
+    )
+
+
 async def echo(value: dict[str, Any]) -> ToolResult:
     said = TextContent(type="text", text=json.dumps(value, sort_keys=True))
     return ToolResult(content=[said], structured_content=value)
@@ -94,6 +124,8 @@ TOOLS: dict[str, tuple[TaskConfig | None, Callable[..., Any]]] = {
     "confirm_delete": (OPTIONAL, confirm_delete),
     "multi_input": (OPTIONAL, multi_input),
     "test_tool_with_progress": (None, with_progress),
+    "test_tool_with_logging": (None, with_logging),
+    "test_multiple_content_types": (None, multiple_content),
     "progress_job": (OPTIONAL, with_progress),
     "test_elicitation": (None, elicitation),
     "test_tool_with_task": (REQUIRED, name_first),
@@ -119,6 +151,10 @@ def prompt_with_arguments(arg1: str, arg2: str) -> str:
     return f"Prompt with arguments: arg1='{arg1}', arg2='{arg2}'"
 
 
+def complete(_: Any, argument: CompletionArgument, __: Any) -> list[str]:
+    return [value for value in ("paris", "park", "party") if value.startswith(argument.value)]
+
+
 def build(*, quick: bool) -> FastMCP:
     """Give the server with all its parts."""
     server = FastMCP("fastmcp-peer", version="1.0", instructions="A peer for tests.")
@@ -129,6 +165,7 @@ def build(*, quick: bool) -> FastMCP:
     server.resource("test://static-text", name="static-text", mime_type="text/plain")(static_text)
     server.prompt(name="test_simple_prompt")(simple_prompt)
     server.prompt(name="test_prompt_with_arguments")(prompt_with_arguments)
+    server.add_completion_handler(complete)
     return server
 
 

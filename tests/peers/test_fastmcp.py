@@ -28,6 +28,7 @@ def said(text: str, **fields: Any) -> dict[str, Any]:
 DELETE = ["elicitation/create", "Delete x.txt?", form("confirm", "boolean", required=["confirm"])]
 COLOUR = ["elicitation/create", "Your colour?", form("colour", "string")]
 NAME = ["elicitation/create", "Your name?", form("name", "string")]
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
 BROKEN = "the job broke the protocol"
 
 OUTCOMES: dict[str, Any] = {
@@ -35,7 +36,6 @@ OUTCOMES: dict[str, Any] = {
     "plain_call": ["Hello, Ada!", None],
     "task_in_a_call": ["computed a in 0.3 s", {"seconds": 0.3}],
     "poll_then_result": [
-        "working",
         "working",
         "completed",
         said("computed b in 0.4 s", structuredContent={"seconds": 0.4}),
@@ -58,6 +58,20 @@ OUTCOMES: dict[str, Any] = {
     "protocol_error": ["failed", None, {"code": -32603, "message": BROKEN}, BROKEN],
     "unknown_id": [-32602, -32602, -32602],
     "progress_in_a_call": [0, 50, 100],
+    "logs_in_a_call": ["info", "info", "info"],
+    "contents": [
+        {"type": "text", "text": "Multiple content types test:"},
+        {"type": "image", "data": PIXEL, "mime_type": "image/png"},
+        {
+            "type": "resource",
+            "resource": {
+                "uri": "test://mixed-content-resource",
+                "mime_type": "application/json",
+                "text": '{"test": "data", "value": 123}',
+            },
+        },
+    ],
+    "complete": ["paris", "park", "party"],
     "payload": [True, True],
     "many": [f"computed {n} in 0.1 s" for n in range(12)],
     "another_client": ["completed", ["computed c in 0.3 s", {"seconds": 0.3}]],

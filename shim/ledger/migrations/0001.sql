@@ -44,6 +44,7 @@ CREATE INDEX task_due ON task (due_ms) WHERE purged_ms IS NULL AND due_ms IS NOT
 CREATE INDEX task_unlimited ON task (ended_ms)
     WHERE purged_ms IS NULL AND max_ttl_ms IS NULL AND ended_ms IS NOT NULL;
 CREATE INDEX task_tombstone ON task (purged_ms) WHERE purged_ms IS NOT NULL;
+CREATE INDEX task_renamed ON task (upstream, upstream_task_id) WHERE task_id <> upstream_task_id;
 CREATE INDEX task_count ON task (upstream, status) WHERE purged_ms IS NULL;
 
 CREATE TABLE session (
@@ -99,6 +100,7 @@ CREATE TABLE keyed (
     is_error INTEGER NOT NULL,
     created_ms INTEGER NOT NULL,
     instance TEXT NOT NULL,
+    dialect TEXT NOT NULL,
     PRIMARY KEY (caller, key)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX keyed_by_age ON keyed (created_ms);

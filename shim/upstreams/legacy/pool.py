@@ -97,6 +97,7 @@ class Pool:
         session = await self._take(ctx, _exclusive, lost)
         session.leased = True
         try:
+            await _listen(ctx, session)
             yield session
         finally:
             session.leased = False
@@ -110,6 +111,7 @@ class Pool:
         )
         session.reserved += 1
         self._warm(ctx)
+        await _listen(ctx, session)
         return session
 
     def unreserve(self, ctx: Context, session: LegacySession) -> None:
@@ -252,6 +254,12 @@ class Pool:
     async def _spare(self, ctx: Context, group: _Group) -> None:
         with contextlib.suppress(Exception):  # a spare is a courtesy; the create that needs one reports
             await self._new(ctx, group)
+
+
+async def _listen(ctx: Context, session: LegacySession) -> None:
+    """See that the stream is open before what may be asked goes out (ML-STREAMS)."""
+    if ctx.kinds:
+        await session.open_stream(ctx)
 
 
 def _shareable(session: LegacySession) -> bool:

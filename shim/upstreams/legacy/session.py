@@ -6,6 +6,7 @@ twice on a session crosses answers.
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -38,8 +39,8 @@ from shim.wire.jsonrpc import Response, read_upstream, write_notification, write
 _UNAUTHORIZED = (401, 403)
 _GONE = (400, 404)
 _RECONNECT_MS = (250, 1_000, 4_000, 15_000)
-_METHOD_NOT_ALLOWED = 405
-_CONFLICT = 409
+_BUSY = (409, 429)
+_DOWN = 500
 _OK = 200
 
 
@@ -84,7 +85,12 @@ class LegacySession:
         self._parts = parts
         self._hearing = Hearing(self, parts.events, lambda: parts.on_list_changed(self))
         self._stream: asyncio.Task[None] | None = None
+        self._opened = asyncio.Event()
+        self._streamless = False
+        """True once the server said that it has no GET stream."""
         self._last_event_id: str | None = None
+        self._retry_ms: int | None = None
+        """How long the server asks to wait before a stream that ended is opened again."""
 
     @classmethod
     async def handshake(cls, parts: Parts, ctx: Context, params: Members) -> "LegacySession":
@@ -181,6 +187,7 @@ class LegacySession:
         response = await self._post(ctx, message, patient=False)
         async with response:
             if response.status in _UNAUTHORIZED:
+                self._parts.authority.refused(ctx)
                 raise await denied(self._parts.link, response)
             if response.status in _GONE:
                 raise Gone(str(response.status))
@@ -194,12 +201,17 @@ class LegacySession:
 
     async def open_stream(self, ctx: Context) -> None:
         """Open the GET stream and return once its headers are in; keeps it open from then on (ML-STREAMS)."""
-        if self._stream is not None or self.wire_id is None:
+        if self.wire_id is None or self._streamless:
             return
-        opened = asyncio.Event()
-        self._stream = asyncio.create_task(self._keep_stream(ctx, opened), name=f"get-stream {self.id[:8]}")
-        self._stream.add_done_callback(lambda _: opened.set())
-        await opened.wait()
+        if self._stream is None or self._stream.done():
+            opened = self._opened = asyncio.Event()
+            # the stream outlives the request that opens it, and so does not keep its credential
+            lasting = dataclasses.replace(ctx, caller=dataclasses.replace(ctx.caller, credential=None))
+            self._stream = asyncio.create_task(
+                self._keep_stream(lasting, opened), name=f"get-stream {self.id[:8]}"
+            )
+            self._stream.add_done_callback(lambda _: opened.set())
+        await self._opened.wait()
 
     async def close(self) -> None:
         """Close the shim's own streams of the session; the server is told nothing."""
@@ -237,6 +249,7 @@ class LegacySession:
     ) -> Response:
         link = self._parts.link
         if response.status in _UNAUTHORIZED:
+            self._parts.authority.refused(ctx)
             raise await denied(link, response)
         kind = media_type(response.headers)
         if response.status == _OK and kind == SSE_TYPE:
@@ -263,6 +276,9 @@ class LegacySession:
     async def _keep_stream(self, ctx: Context, opened: asyncio.Event) -> None:
         attempt = 0
         while not self.lost:
+            if self._parts.authority.waiting(ctx):
+                await self._unheard()
+                return
             headers = self._headers(ctx, accept=SSE_TYPE)
             if self._last_event_id is not None:
                 headers.append(("Last-Event-ID", self._last_event_id))
@@ -273,17 +289,30 @@ class LegacySession:
                     if response.status == _OK and media_type(response.headers) == SSE_TYPE:
                         attempt = 0
                         await self._read_stream(ctx, response)
-                    elif response.status != _CONFLICT:
+                    elif response.status in _UNAUTHORIZED:
+                        self._parts.authority.refused(ctx)
+                        await self._unheard()
+                        return
+                    elif response.status not in _BUSY and response.status < _DOWN:
+                        self._streamless = True
                         return
             except (UpstreamFault, Denied):
                 opened.set()
-            await self._parts.clock.sleep_ms(_RECONNECT_MS[min(attempt, len(_RECONNECT_MS) - 1)])
+            wait_ms = self._retry_ms if attempt == 0 else None
+            await self._parts.clock.sleep_ms(wait_ms or _RECONNECT_MS[min(attempt, len(_RECONNECT_MS) - 1)])
             attempt += 1
+
+    async def _unheard(self) -> None:
+        """Leave the stream closed until the caller comes with a credential (OWN-CREDENTIAL)."""
+        for pk in list(self.tasks.values()):
+            await self._parts.events.unheard(pk)
 
     async def _read_stream(self, ctx: Context, response: aiohttp.ClientResponse) -> None:
         async for frame in self._parts.link.frames(response):
-            if frame.id:
-                self._last_event_id = frame.id
+            if frame.id is not None:
+                self._last_event_id = frame.id or None
+            if frame.retry_ms is not None:
+                self._retry_ms = frame.retry_ms
             if frame.data:
                 await self._hearing.hear(ctx, read_upstream(frame.data), None, on_call=False)
 

@@ -10,7 +10,7 @@ from shim.audit.trace import Trace
 from shim.callers.caller import Caller, Kind
 from shim.ledger.protocol import Ledger
 from shim.ledger.records import SessionRow, TaskRow
-from shim.upstreams.base import Context, SessionLost, TaskUnknown
+from shim.upstreams.base import Context, SessionLost, TaskGone, TaskUnknown
 from shim.upstreams.legacy.pool import Pool, PoolLimits
 from shim.upstreams.legacy.refusals import unknown
 from shim.upstreams.legacy.session import Gone, LegacySession, Parts
@@ -94,14 +94,16 @@ class Sessions:
         *,
         unknown_is_answer: bool = False,
     ) -> T:
-        """Send on the task's session, or on a living one in its place. Raises TaskUnknown."""
+        """Send on the task's session, or on a living one in its place. Raises TaskUnknown, TaskGone."""
+        refused: type[TaskUnknown] = TaskUnknown
         try:
             session = await self.of(ctx, row)
             answer = await self.on(ctx, session, send)
         except SessionLost:
+            refused = TaskGone
             answer = await self._on_heir(ctx, row, send)
         if unknown(answer) and not unknown_is_answer:
-            raise TaskUnknown
+            raise refused
         return answer
 
     async def _on_heir(self, ctx: Context, row: TaskRow, send: Callable[[LegacySession], Awaitable[T]]) -> T:
@@ -144,7 +146,9 @@ class Sessions:
             await self._ledger.close_session(session.id)
             if delete and session.wire_id is not None:
                 caller = Caller(session.row.caller, cast("Kind", session.row.caller_kind))
-                await session.delete(Context(caller, Trace.background(NullSink(), upstream=self._name)))
+                ctx = Context(caller, Trace.background(NullSink(), upstream=self._name))
+                if not self._parts.authority.waiting(ctx):
+                    await session.delete(ctx)
 
     async def close(self) -> None:
         """Close the shim's own streams."""

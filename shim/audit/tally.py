@@ -1,0 +1,87 @@
+"""Requests that ended, counted in plain numbers and shown to Prometheus when it asks.
+
+Every request is counted and few scrapes come, so counting costs little and the families are made at a scrape.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+
+from prometheus_client import Metric
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector
+
+from shim.audit.trace import Trace
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+_BOUNDS = (*map(str, map(float, _SECONDS)), "+Inf")
+_POLLS = frozenset({"tasks/get", "tasks/status"})
+
+
+class _Times:
+    """How long the requests of one corner took."""
+
+    __slots__ = ("counts", "seconds")
+
+    def __init__(self) -> None:
+        self.counts = [0] * len(_BOUNDS)
+        self.seconds = 0.0
+
+
+class Tally(Collector):
+    """Counts requests at their end. Label values are bounded: a method that is not known is `other`."""
+
+    def __init__(self, methods: Iterable[str]) -> None:
+        self._methods = frozenset(methods)
+        self._ended: Counter[tuple[str, str, str]] = Counter()
+        self._times: dict[str, _Times] = {}
+        self._upstream: Counter[str] = Counter()
+        self._legacy = self._denied = self._saved = 0
+
+    def add(self, trace: Trace) -> None:
+        """Count a request."""
+        corner, method, outcome = trace.corner or "none", trace.method or "other", trace.outcome or "ok"
+        self._ended[corner, method if method in self._methods else "other", outcome] += 1
+        times = self._times.get(corner)
+        if times is None:
+            times = self._times[corner] = _Times()
+        seconds = trace.age_ms / 1000
+        times.counts[bisect_left(_SECONDS, seconds)] += 1
+        times.seconds += seconds
+        if trace.upstream_calls and trace.upstream is not None:
+            self._upstream[trace.upstream] += trace.upstream_calls
+        elif method in _POLLS and outcome == "ok":
+            self._saved += 1
+        self._legacy += trace.legacy
+        self._denied += outcome == "denied"
+
+    def collect(self) -> Iterator[Metric]:
+        """Give the families as they are now."""
+        requests = CounterMetricFamily(
+            "taskshim_requests", "Client requests", labels=("corner", "method", "outcome")
+        )
+        for labels, count in self._ended.items():
+            requests.add_metric(labels, count)
+        yield requests
+        took = HistogramMetricFamily(
+            "taskshim_request_seconds", "Time to answer a client request", labels=("corner",)
+        )
+        for corner, times in self._times.items():
+            took.add_metric((corner,), [*zip(_BOUNDS, accumulate(times.counts), strict=True)], times.seconds)
+        yield took
+        upstream = CounterMetricFamily(
+            "taskshim_upstream_requests",
+            "Requests sent to upstreams on behalf of clients",
+            labels=("upstream",),
+        )
+        for name, count in self._upstream.items():
+            upstream.add_metric((name,), count)
+        yield upstream
+        yield CounterMetricFamily(
+            "taskshim_legacy_requests", "Requests that end at sunset", value=self._legacy
+        )
+        yield CounterMetricFamily("taskshim_denied", "Requests denied", value=self._denied)
+        yield CounterMetricFamily(
+            "taskshim_polls_saved", "Polls of tasks answered without asking the upstream", value=self._saved
+        )

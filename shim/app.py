@@ -23,10 +23,19 @@ from shim.callers.resolve import Resolver, build_resolver
 from shim.callers.vouch import CredentialStore, VouchBook
 from shim.clock import Clock, SystemClock
 from shim.config import Config, digest, service_token
+from shim.fronts.detect import Detector
 from shim.fronts.endpoint import Endpoint, Front
 from shim.fronts.guard import Guard
+from shim.fronts.hosted.asking import Asking
+from shim.fronts.hosted.calls import Calls
+from shim.fronts.hosted.feed import Feed
+from shim.fronts.hosted.front import HostedFront
+from shim.fronts.hosted.sessions import HostedSessions
+from shim.fronts.hosted.streams import EventIds, Streams
+from shim.fronts.hosted.verbs import HostedVerbs
 from shim.fronts.legacy import LegacyFront
 from shim.fronts.legacy_tasks import LegacyTasks
+from shim.fronts.legacy_verbs import Verbs
 from shim.fronts.modern import ModernFront
 from shim.fronts.relay import Relay
 from shim.fronts.sessions import ClientSessions
@@ -39,6 +48,7 @@ from shim.tasks.questions import Questions
 from shim.tasks.room import Room
 from shim.tasks.service import Tasks
 from shim.upstreams.authority import Authority
+from shim.upstreams.base import Upstream
 from shim.upstreams.http import Limits, Link, open_client
 from shim.upstreams.legacy.session import LegacySession
 from shim.upstreams.probing import probe
@@ -98,9 +108,11 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         )
         room = Room(config, ledger, {}, clock, sink)
         questions = Questions(room)
+        epoch = await ledger.next_epoch()
+        ids = IdMaker(epoch)
         behind = speakers(
             config, settings, await _speaks(config, dialects, link, sink), dialects, link, authority,
-            IdMaker(await ledger.next_epoch()), clock, ledger, questions, _on_list_changed(room),
+            ids, clock, ledger, questions, _on_list_changed(room),
         )  # fmt: skip
         stack.push_async_callback(behind.close)
         room.upstreams = behind.speakers
@@ -113,7 +125,9 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
             config,
             guard=Guard(config),
             resolver=resolver,
-            fronts=_fronts(config, behind, tasks, dialects, Relay(link, authority), resolver, vouches),
+            fronts=_fronts(
+                config, behind, tasks, dialects, Relay(link, authority), ids, epoch, resolver, vouches
+            ),
             sink=sink, activity=activity, metrics=metrics, sunset=sunset_headers(config.cutover),
         )  # fmt: skip
         await tasks.start()
@@ -188,7 +202,7 @@ async def _speaks(config: Config, dialects: Mapping[str, Dialect], link: Link, s
 
 def _fronts(
     config: Config, behind: Behind, tasks: Tasks, dialects: Mapping[str, Dialect], relay: Relay,
-    resolver: Resolver, vouches: VouchBook,
+    ids: IdMaker, epoch: int, resolver: Resolver, vouches: VouchBook,
 ) -> Mapping[Era, Front]:  # fmt: skip
     """Put a front for each era before the speaker that serves it."""
     modern = behind.main
@@ -202,7 +216,31 @@ def _fronts(
             config, legacy, dialects, relay, sessions, LegacyTasks(config, legacy, relay, tasks), resolver,
             Vouching(vouches, legacy),
         )  # fmt: skip
+    else:
+        fronts[Era.LEGACY] = _hosted(config, modern, tasks, dialects, ids, epoch, resolver, vouches)
     return fronts
+
+
+def _hosted(
+    config: Config, upstream: Upstream, tasks: Tasks, dialects: Mapping[str, Dialect], ids: IdMaker,
+    epoch: int, resolver: Resolver, vouches: VouchBook,
+) -> HostedFront:  # fmt: skip
+    """Make the front that is itself the server of legacy clients."""
+    ledger, clock = tasks.room.ledger, tasks.room.clock
+    streams, events = Streams(), EventIds(epoch)
+    asking = Asking(config, tasks, ids, events, streams)
+    return HostedFront(
+        config, upstream,
+        detector=Detector(config, dialects, ledger),
+        sessions=ClientSessions(config, ledger, upstream, clock),
+        hosted=HostedSessions(ledger, upstream, clock, resolver),
+        asking=asking,
+        verbs=HostedVerbs(Verbs(config, upstream, tasks), asking, streams),
+        calls=Calls(config, upstream, tasks, asking),
+        feed=Feed(config, tasks, asking, events, streams),
+        streams=streams,
+        vouching=Vouching(vouches, upstream),
+    )  # fmt: skip
 
 
 def _sink(config: Config, instance: str) -> FileSink | NullSink:

@@ -209,6 +209,8 @@ class Scripted:
         self.unexpected: list[Seen] = []
         self.get_answer: Scriptable | None = None
         """What GET gets; None: a stream for `get_stream()`."""
+        self.response_answer: Scriptable | None = None
+        """What a client's JSON-RPC response gets; None: 202."""
         self.init_result: dict[str, Any] = {
             "protocolVersion": version,
             "capabilities": dict(EXPERIMENTAL if capabilities is None else capabilities),
@@ -316,6 +318,8 @@ class Scripted:
         return stream
 
     def _post(self, seen: Seen) -> Scriptable:
+        if seen.is_response and self.response_answer is not None:
+            return self.response_answer
         if seen.is_response or seen.method is None:
             return Raw(b"", 202, {})
         if self._queues[seen.method]:

@@ -1,11 +1,13 @@
 """Which credentials an upstream accepted lately, and each caller's newest one (OWN-VOUCH, OWN-CREDENTIAL)."""
 
+import asyncio
 from collections import OrderedDict
 
 from shim.callers.caller import Caller, Credential
 from shim.clock import Clock
 
 _REMEMBERED = 50_000
+_NEVER: tuple[int, Credential | None] = (0, None)
 
 
 class VouchBook:
@@ -33,6 +35,11 @@ class VouchBook:
         if len(self._until) > _REMEMBERED:
             self._until.popitem(last=False)
 
+    def refuse(self, credential: Credential | None) -> None:
+        """Note that an upstream refused this credential: it vouches for nothing any more."""
+        if credential is not None:
+            self._until.pop(credential.fingerprint, None)
+
     def is_vouched(self, caller: Caller) -> bool:
         """Tell whether what the caller says of itself may be believed now."""
         if caller.kind != "token" or not self._judged:
@@ -42,16 +49,24 @@ class VouchBook:
 
 
 class CredentialStore:
-    """Holds each caller's newest accepted credential for the shim's own work on that caller's tasks."""
+    """Holds each caller's newest accepted credential for the shim's own work on that caller's tasks.
+
+    A caller whose credential was refused is remembered as lacking one until a request of theirs is accepted.
+    """
 
     def __init__(self, clock: Clock, hold_ms: int) -> None:
         self._clock = clock
         self._hold_ms = hold_ms
-        self._held: OrderedDict[str, tuple[int, Credential]] = OrderedDict()
+        self._held: OrderedDict[str, tuple[int, Credential | None]] = OrderedDict()
+        self._told: OrderedDict[str, set[int]] = OrderedDict()
+        self._news: dict[str, asyncio.Event] = {}
 
     def hold(self, caller: Caller) -> None:
-        """Keep a caller's credential, in memory only."""
+        """Keep a caller's credential, in memory only, and let the work go on that waits for it."""
         if caller.credential is None:
+            if self._held.get(caller.key, _NEVER)[1] is None:
+                self._held.pop(caller.key, None)
+                self._resume(caller.key)
             return
         until = self._clock.now_ms() + self._hold_ms
         if caller.credential.expires_ms is not None:
@@ -60,12 +75,37 @@ class CredentialStore:
         self._held.move_to_end(caller.key)
         if len(self._held) > _REMEMBERED:
             self._held.popitem(last=False)
+        self._resume(caller.key)
 
     def get(self, key: str) -> Credential | None:
         """Give a caller's credential while it may be used."""
-        until, credential = self._held.get(key, (0, None))
+        until, credential = self._held.get(key, _NEVER)
         return credential if until > self._clock.now_ms() else None
 
     def drop(self, key: str) -> None:
         """Forget a credential that an upstream has refused."""
-        self._held.pop(key, None)
+        self._held[key] = _NEVER
+
+    def lacks(self, caller: Caller) -> bool:
+        """Tell whether a caller's requests carry a credential, and none of theirs may be used now."""
+        return (caller.kind == "token" or caller.key in self._held) and self.get(caller.key) is None
+
+    def pause(self, key: str, pk: int) -> bool:
+        """Note that work on a task waits for a caller's credential; False if that was told already."""
+        told = self._told.setdefault(key, set())
+        if len(self._told) > _REMEMBERED:
+            self._told.popitem(last=False)
+        if pk in told:
+            return False
+        told.add(pk)
+        return True
+
+    async def renewed(self, key: str) -> None:
+        """Wait until the caller comes back with a credential that is accepted."""
+        await self._news.setdefault(key, asyncio.Event()).wait()
+
+    def _resume(self, key: str) -> None:
+        if self._told:
+            self._told.pop(key, None)
+        if self._news and (news := self._news.pop(key, None)) is not None:
+            news.set()

@@ -154,6 +154,9 @@ class _Deaf:
     async def progress(self, task_pk: int, message: str) -> None:
         """Leave it."""
 
+    async def unheard(self, task_pk: int) -> None:
+        """Leave it."""
+
 
 def _get(value: Any, *path: str) -> Any:
     """Follow a path through objects; None where it ends early."""

@@ -14,6 +14,7 @@ from shim.ledger.records import TaskRow
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Context
 from shim.wire.envelope import with_related_task
+from shim.wire.hosting import legacy_result
 from shim.wire.jsonrpc import write_error, write_result
 
 Ask = Callable[[TaskRow], Awaitable[None]]
@@ -35,7 +36,9 @@ async def wait_for_result(
         await reply.open_stream()
         row = await _wait(config, tasks, ctx, row, reply, ask=ask)
     if row.result is not None:
-        result = row.result
+        result, dropped = legacy_result(row.result)
+        if dropped is not None:
+            ctx.trace.loss("LM-LOCAL", dropped)
         if dialect.related_task:
             result = with_related_task(result, row.task_id)
         return await reply.send(write_result(message_id, result))

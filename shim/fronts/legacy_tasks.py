@@ -118,7 +118,7 @@ class LegacyTasks:
         ctx.trace.tool = call.tool
         if self._differs(asked) or (session is None and self._upstream.has_sessions):
             with self.passing.creating(session):
-                return await self._hub.create(asked, call.params, call.ttl_ms)
+                return await self._hub.create(asked, call.params, call.ttl_ms, session=session)
 
         passing = self.passing.tap(ctx, session, asked.dialect)
         awaited = (session.session_id if session else "", asked.message.id)

@@ -14,6 +14,7 @@ from shim.hub import rawjson
 from shim.hub.codec import write_create, write_get, write_task
 from shim.hub.dialect import Dialect
 from shim.hub.status import TERMINAL, Status
+from shim.hub.task import Task
 from shim.ledger.records import SessionRow, TaskRow
 from shim.tasks.access import own
 from shim.tasks.service import Tasks
@@ -57,15 +58,12 @@ class Verbs:
             raise invalid_params("params.taskId: expected a string")
         return await own(self._ledger, asked.ctx, task_id)
 
-    async def create(self, asked: Asked, params: dict[str, bytes], ttl_ms: int | None) -> web.StreamResponse:
-        """Make a task and hand it out, or pass on the answer that upstream gave instead."""
+    async def create(
+        self, asked: Asked, params: dict[str, bytes], ttl_ms: int | None, *, session: SessionRow | None = None
+    ) -> web.StreamResponse:
+        """Make a task and hand it out; over a client's own `session` upstream may answer instead."""
         made = await self._tasks.create(
-            asked.ctx,
-            self._upstream,
-            params,
-            ttl_ms=ttl_ms,
-            session=asked.session,
-            handle=asked.session is None,
+            asked.ctx, self._upstream, params, ttl_ms=ttl_ms, session=session, handle=session is None
         )
         if isinstance(made, Response):
             return await asked.reply.send(answer(asked.message.id, made))
@@ -75,7 +73,7 @@ class Verbs:
         """Show a task."""
         row = await self._tasks.observer.current(asked.ctx, row)
         inputs = () if row.status in TERMINAL else await self._ledger.inputs(row.pk)
-        shown = with_tool_error(task_of(row, inputs, self._kinds(asked)))
+        shown = self._shown(task_of(row, inputs, self._kinds(asked)))
         return await self._say(asked, write_get(asked.dialect, shown))
 
     async def result(self, asked: Asked, row: TaskRow, ask: Ask | None) -> web.StreamResponse:
@@ -98,7 +96,7 @@ class Verbs:
         whole = [
             await self._ledger.own_task(row.pk) if row.status is Status.COMPLETED else row for row in rows
         ]
-        listed = b",".join(write_task(asked.dialect, with_tool_error(task_of(row))) for row in whole)
+        listed = b",".join(write_task(asked.dialect, self._shown(task_of(row))) for row in whole)
         result = {"tasks": b"[" + listed + b"]"}
         if more is not None:
             result["nextCursor"] = rawjson.encode(more)
@@ -108,8 +106,8 @@ class Verbs:
         """Cancel a task; one that has ended is refused where the dialect refuses."""
         if row.status in TERMINAL and asked.dialect.cancel_of_ended == "error":
             raise cancel_of_ended(row.status)
-        row = await self._tasks.cancel(asked.ctx, row.task_id)
-        return await self._say(asked, write_get(asked.dialect, with_tool_error(task_of(row))))
+        row = await self._tasks.cancel(asked.ctx, row.task_id, pin=not asked.dialect.carries.ack)
+        return await self._say(asked, write_get(asked.dialect, self._shown(task_of(row))))
 
     async def responses(self, asked: Asked, row: TaskRow) -> Mapping[str, bytes]:
         """Read answers by key (CS-INPUT); one that came on a stream may be named by its request's id."""
@@ -136,6 +134,10 @@ class Verbs:
         if asked.session is not None or not asked.dialect.asks_inline:
             return None
         return frozenset(self._config.legacy.sessionless_kinds)
+
+    def _shown(self, task: Task) -> Task:
+        """Show a tool's error as the state the operator wants for it (LM-GET)."""
+        return with_tool_error(task) if self._config.legacy.tool_error_status == "failed" else task
 
     async def _say(self, asked: Asked, result: bytes) -> web.StreamResponse:
         return await asked.reply.send(write_result(asked.message.id, result))

@@ -23,6 +23,7 @@ DROPPED = b""
 _BACK = ("Mcp-Session-Id", "WWW-Authenticate", "Retry-After", "Allow", "Mcp-Protocol-Version")
 _ONWARDS = ("Accept", "Mcp-Session-Id", "Mcp-Protocol-Version", "Last-Event-ID")
 _JSON = b"{"
+_UNAUTHORIZED = (401, 403)
 
 
 class Relay:
@@ -53,6 +54,8 @@ class Relay:
             ctx.trace.http_status = response.status
             if response.status < 300:  # noqa: PLR2004 - a 2xx
                 self._authority.accepted(ctx)
+            elif response.status in _UNAUTHORIZED:
+                self._authority.refused(ctx)
             for name in _BACK:
                 for value in response.headers.getall(name, ()):
                     reply.add_header(name, value)

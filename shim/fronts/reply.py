@@ -107,10 +107,10 @@ class Reply:
         """Send a notification before the answer; the answer becomes a stream."""
         await self.event(write_notification(notification.method, notification.params))
 
-    async def event(self, message: bytes) -> None:
+    async def event(self, message: bytes, event_id: str | None = None) -> None:
         """Send a message on the stream. Raises SlowReader."""
         await self.open_stream()
-        await self._write(encode_event(message))
+        await self._write(encode_event(message, event_id=event_id))
 
     async def raw_frame(self, frame: bytes) -> None:
         """Pass a frame of an upstream's stream on as it came. Raises SlowReader."""

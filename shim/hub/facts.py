@@ -95,6 +95,7 @@ class Carries(Table):
     ttl_always: bool
     input_stream: bool
     related_task: bool
+    announces: bool
     ack: bool
     cancel_of_ended: Literal["ack", "error"]
     tool_support: Literal["listed", "optional", "none"]

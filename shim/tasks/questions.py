@@ -88,6 +88,11 @@ class Questions:
         """Wake those who wait for the task: the server announced a change."""
         self._room.changes.publish(task_pk)
 
+    async def unheard(self, task_pk: int) -> None:
+        """Tell that a task's session is not listened to until its owner comes back (OWN-CREDENTIAL)."""
+        row = await self._room.ledger.own_task(task_pk)
+        self._room.waits(self._room.own_context(row), row)
+
     async def progress(self, task_pk: int, message: str) -> None:
         """Show progress as the statusMessage of a task that has none of its own (ML-PROGRESS)."""
         row = await self._room.ledger.own_task(task_pk)
@@ -141,15 +146,20 @@ class Questions:
 
     # -- answers ------------------------------------------------------------------------------
 
-    async def answer(self, ctx: Context, row: TaskRow, responses: Mapping[str, bytes]) -> None:
-        """Store answers to outstanding questions and start their delivery; other keys are ignored."""
+    async def answer(
+        self, ctx: Context, row: TaskRow, responses: Mapping[str, bytes], *, by: str = "update"
+    ) -> None:
+        """Store answers to outstanding questions and start their delivery; other keys are ignored.
+
+        `by` says how they came: "update" or "session".
+        """
         outstanding = {one.key: one for one in await self._room.ledger.inputs(row.pk)}
         for key, raw in responses.items():
             asked = outstanding.get(key)
             if asked is None:
                 continue
             response = _as_response(ctx, asked, raw)
-            if await self._room.ledger.answer_input(row.pk, key, response, by="update"):
+            if await self._room.ledger.answer_input(row.pk, key, response, by=by):
                 now_ms = self._room.clock.now_ms()
                 name = "input.declined" if _declined(response) else "input.answered"
                 ctx.trace.event(
@@ -175,6 +185,7 @@ class Questions:
         ctx = room.own_context(row)
         try:
             for attempt in range(1_000_000):
+                await room.credential(ctx, row)
                 if (await room.ledger.own_task(row.pk)).status in TERMINAL:
                     return
                 try:
@@ -186,6 +197,8 @@ class Questions:
                 except SessionLost:
                     return  # the task's own end is decided by who reads it next
                 except ShimError:
+                    if room.waits(ctx, row):
+                        continue
                     await room.clock.sleep_ms(_RETRY_MS[min(attempt, len(_RETRY_MS) - 1)])
         finally:
             self._delivering.discard((row.pk, asked.key))

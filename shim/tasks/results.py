@@ -64,6 +64,7 @@ class Results:
         room = self._room
         upstream = room.upstream(row)
         ctx = room.own_context(row)
+        await room.credential(ctx, row)
         stale = (await room.ledger.own_task(row.pk)).result_request_id
         if stale is not None:
             await upstream.abandon_result(ctx, row, stale)
@@ -82,6 +83,8 @@ class Results:
 
     async def _call_off(self, ctx: Context, row: TaskRow, request_id: bytes) -> None:
         """Say that nobody reads the stream any more; the id stays in the ledger if that fails."""
+        if self._room.waits(ctx, row):
+            return
         with contextlib.suppress(ShimError, SessionLost):
             await self._room.upstream(row).abandon_result(ctx, row, request_id)
             await self._room.ledger.set_result_request(row.pk, None)

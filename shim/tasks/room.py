@@ -51,6 +51,20 @@ class Room:
         caller = Caller(key=row.caller, kind=cast("Kind", row.caller_kind), label=None, credential=None)
         return Context(caller=caller, trace=trace, kinds=row.kinds)
 
+    def waits(self, ctx: Context, row: TaskRow) -> bool:
+        """Tell whether work on a task has to wait for its owner's credential; each pause is told once."""
+        credentials = self.upstream(row).credentials
+        if not credentials.waiting(ctx):
+            return False
+        if credentials.pause(ctx, row.pk):
+            ctx.trace.event("task.waiting_credential", task_id=row.task_id)
+        return True
+
+    async def credential(self, ctx: Context, row: TaskRow) -> None:
+        """Wait until the shim may work on a task for its owner (OWN-CREDENTIAL)."""
+        while self.waits(ctx, row):
+            await self.upstream(row).credentials.renewed(ctx)
+
     def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Run work in the background until it ends or the shim stops; a failure is logged, never lost."""
         task = asyncio.create_task(_guarded(work, name), name=name)

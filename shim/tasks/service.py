@@ -92,10 +92,13 @@ class Tasks:
             await self.questions.answer(ctx, row, responses)
             self.observer.forget(row.pk)
 
-    async def cancel(self, ctx: Context, task_id: str) -> TaskRow:
-        """Cancel a task of the caller's and give it as it then is. Raises ShimError."""
+    async def cancel(self, ctx: Context, task_id: str, *, pin: bool = False) -> TaskRow:
+        """Cancel a task of the caller's and give it as it then is. Raises ShimError.
+
+        `pin`: the client is told that it is cancelled, so it is (LM-CANCEL).
+        """
         row = await own(self.room.ledger, ctx, task_id)
-        return await cancel(self.room, self.observer, ctx, row)
+        return await cancel(self.room, self.observer, ctx, row, pin=pin)
 
     async def ended(self, ctx: Context, row: TaskRow) -> TaskRow:
         """Wait until a task ends, looking at the pace upstream asks for. Raises ShimError."""

@@ -17,6 +17,7 @@ class Sweeper:
         self._room = room
         self._observer = observer
         self._abandoned: set[int] = set()
+        self._cancelled: set[int] = set()
 
     async def run(self) -> None:
         """Sweep until the shim stops."""
@@ -37,18 +38,24 @@ class Sweeper:
             Trace.background(self._room.sink).event("task.purged", task_id=task_id)
         for upstream in self._room.upstreams.values():
             await upstream.sweep(delete=self._room.config.sessions.close)
-        for row in await self._room.ledger.open_tasks(limit=_BATCH):
+        open_rows = await self._room.ledger.open_tasks(limit=_BATCH)
+        if len(open_rows) < _BATCH:  # these are all: what has ended is forgotten
+            self._abandoned &= {row.pk for row in open_rows}
+            self._cancelled &= self._abandoned
+        for row in open_rows:
             if now_ms - row.touched_ms >= tasks.abandoned_after_ms:
                 await self._abandon(row)
 
     async def _abandon(self, row: TaskRow) -> None:
-        if row.pk in self._abandoned:
-            return
-        self._abandoned.add(row.pk)
         ctx = self._room.own_context(row)
-        ctx.trace.event("task.abandoned", task_id=row.task_id)
-        if self._room.config.tasks.on_abandon == "cancel":
+        if row.pk not in self._abandoned:
+            self._abandoned.add(row.pk)
+            ctx.trace.event("task.abandoned", task_id=row.task_id)
+        if self._room.config.tasks.on_abandon != "cancel" or row.pk in self._cancelled:
+            return
+        if not self._room.waits(ctx, row):
+            self._cancelled.add(row.pk)
             try:
                 await cancel(self._room, self._observer, ctx, row)
             except ShimError:
-                self._abandoned.discard(row.pk)  # the next sweep tries again
+                self._cancelled.discard(row.pk)  # the next sweep tries again

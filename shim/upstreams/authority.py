@@ -39,16 +39,28 @@ class Authority:
         return headers
 
     def accepted(self, ctx: Context) -> None:
-        """Note that the upstream took a request made with this caller's credential."""
-        if self._mode == "pass" and ctx.caller.credential is not None:
+        """Note that the upstream took a request made for this caller."""
+        if self._mode == "pass":
             self._vouches.vouch(ctx.caller)
             self._held.hold(ctx.caller)
 
+    def refused(self, ctx: Context) -> None:
+        """Note that the upstream answered 401 or 403: background work for this caller has to wait."""
+        if self._mode == "pass":
+            held = self._held.get(ctx.caller.key)
+            refused = ctx.caller.credential or held
+            self._vouches.refuse(refused)
+            if refused == held:
+                self._held.drop(ctx.caller.key)
+
     def waiting(self, ctx: Context) -> bool:
         """Tell whether background work for this caller has to wait for a credential of theirs."""
-        return (
-            self._mode == "pass"
-            and ctx.caller.kind == "token"
-            and ctx.caller.credential is None
-            and self._held.get(ctx.caller.key) is None
-        )
+        return self._mode == "pass" and ctx.caller.credential is None and self._held.lacks(ctx.caller)
+
+    def pause(self, ctx: Context, pk: int) -> bool:
+        """Note that work on a task waits; False if that was told already in this pause."""
+        return self._held.pause(ctx.caller.key, pk)
+
+    async def renewed(self, ctx: Context) -> None:
+        """Wait until the caller comes back with a credential that the upstream accepts."""
+        await self._held.renewed(ctx.caller.key)

@@ -108,6 +108,22 @@ class SessionEvents(Protocol):
     async def progress(self, task_pk: int, message: str) -> None:
         """Take up progress of a task whose handle was returned (ML-PROGRESS)."""
 
+    async def unheard(self, task_pk: int) -> None:
+        """Take up that the task's session is not listened to for want of a credential (OWN-CREDENTIAL)."""
+
+
+class Credentials(Protocol):
+    """Whether the shim may work for a caller on its own (OWN-CREDENTIAL). `Authority` implements it."""
+
+    def waiting(self, ctx: Context) -> bool:
+        """Tell whether background work has to wait for a credential of the caller's."""
+
+    def pause(self, ctx: Context, pk: int) -> bool:
+        """Note that work on a task waits; False if that was told already in this pause."""
+
+    async def renewed(self, ctx: Context) -> None:
+        """Wait until the caller comes back with a credential that the upstream accepts."""
+
 
 class Holder(Protocol):
     """Where a task lives: at a server, or in the shim itself."""
@@ -128,6 +144,10 @@ class Upstream(Holder, Protocol):
     name: str
     dialect: Dialect
     has_sessions: bool
+
+    @property
+    def credentials(self) -> Credentials:
+        """Whose credentials there are for the shim's own work."""
 
     def next_id(self) -> bytes:
         """Make a JSON-RPC id that no session has seen (IDS)."""

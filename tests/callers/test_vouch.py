@@ -1,5 +1,7 @@
 """What an upstream's acceptance proves, and for how long (OWN-VOUCH, OWN-CREDENTIAL)."""
 
+import asyncio
+
 import pytest
 
 from shim.callers import vouch
@@ -107,3 +109,44 @@ def test_both_are_bounded_and_forget_the_oldest(clock, token, monkeypatch):
         store.hold(caller)
     assert [book.is_vouched(one) for one in callers] == [False, True, True]
     assert [store.get(one.key) is not None for one in callers] == [False, True, True]
+
+
+@pytest.mark.rule("OWN-CREDENTIAL")
+async def test_a_refused_credential_is_lacking_until_one_is_accepted(clock, token):
+    store = CredentialStore(clock, 1000)
+    caller = token(jwt({"iss": "i", "sub": "s"}))
+    assert store.lacks(caller)
+    store.hold(caller)
+    assert not store.lacks(caller)
+    store.drop(caller.key)
+    assert store.lacks(caller)
+    assert [store.pause(caller.key, 1), store.pause(caller.key, 1), store.pause(caller.key, 2)] == [
+        True, False, True,
+    ]  # fmt: skip
+    waiting = asyncio.create_task(store.renewed(caller.key))
+    await asyncio.sleep(0)
+    store.hold(caller)
+    await waiting
+    assert not store.lacks(caller)
+    assert store.pause(caller.key, 1)
+
+
+@pytest.mark.rule("OWN-CREDENTIAL")
+@pytest.mark.parametrize("kind", ["api_key", "header", "session", "none"])
+def test_who_sends_no_credential_lacks_none_until_upstream_says_so(clock, kind):
+    store = CredentialStore(clock, 1000)
+    caller = Caller("k", kind)
+    assert not store.lacks(caller)
+    store.drop("k")
+    assert store.lacks(caller)
+    store.hold(caller)
+    assert not store.lacks(caller)
+
+
+@pytest.mark.rule("OWN-VOUCH")
+def test_a_refused_token_is_believed_no_longer(clock, token):
+    book = VouchBook(clock, 300_000)
+    caller = token("t")
+    book.vouch(caller)
+    book.refuse(caller.credential)
+    assert not book.is_vouched(caller)

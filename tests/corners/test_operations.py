@@ -51,7 +51,8 @@ async def test_a_task_nobody_asks_for_is_told_once_and_seen_to(
 ) -> None:
     upstream.on("tasks/cancel", {"taskId": "task-1", "status": "cancelled"})
     upstream.on("tasks/get", {"taskId": "task-1", "status": "working"})
-    async with corner(upstream, tmp_path, tasks={"on_abandon": on_abandon}) as ml:
+    held = {"credential_hold_ms": 2 * DAY_MS}  # else it waits for its owner (OWN-CREDENTIAL)
+    async with corner(upstream, tmp_path, tasks={"on_abandon": on_abandon}, identity=held) as ml:
         await ml.create()
         await ml.app.tasks.sweeper.once()
         ml.clock.advance(DAY_MS + 1)

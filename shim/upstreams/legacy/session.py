@@ -187,6 +187,7 @@ class LegacySession:
         response = await self._post(ctx, message, patient=False)
         async with response:
             if response.status in _UNAUTHORIZED:
+                self._parts.authority.refused(ctx)
                 raise await denied(self._parts.link, response)
             if response.status in _GONE:
                 raise Gone(str(response.status))
@@ -248,6 +249,7 @@ class LegacySession:
     ) -> Response:
         link = self._parts.link
         if response.status in _UNAUTHORIZED:
+            self._parts.authority.refused(ctx)
             raise await denied(link, response)
         kind = media_type(response.headers)
         if response.status == _OK and kind == SSE_TYPE:
@@ -274,6 +276,9 @@ class LegacySession:
     async def _keep_stream(self, ctx: Context, opened: asyncio.Event) -> None:
         attempt = 0
         while not self.lost:
+            if self._parts.authority.waiting(ctx):
+                await self._unheard()
+                return
             headers = self._headers(ctx, accept=SSE_TYPE)
             if self._last_event_id is not None:
                 headers.append(("Last-Event-ID", self._last_event_id))
@@ -285,7 +290,9 @@ class LegacySession:
                         attempt = 0
                         await self._read_stream(ctx, response)
                     elif response.status in _UNAUTHORIZED:
-                        return  # opened again when the caller comes with a credential
+                        self._parts.authority.refused(ctx)
+                        await self._unheard()
+                        return
                     elif response.status not in _BUSY and response.status < _DOWN:
                         self._streamless = True
                         return
@@ -294,6 +301,11 @@ class LegacySession:
             wait_ms = self._retry_ms if attempt == 0 else None
             await self._parts.clock.sleep_ms(wait_ms or _RECONNECT_MS[min(attempt, len(_RECONNECT_MS) - 1)])
             attempt += 1
+
+    async def _unheard(self) -> None:
+        """Leave the stream closed until the caller comes with a credential (OWN-CREDENTIAL)."""
+        for pk in list(self.tasks.values()):
+            await self._parts.events.unheard(pk)
 
     async def _read_stream(self, ctx: Context, response: aiohttp.ClientResponse) -> None:
         async for frame in self._parts.link.frames(response):

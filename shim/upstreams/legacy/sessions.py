@@ -146,7 +146,9 @@ class Sessions:
             await self._ledger.close_session(session.id)
             if delete and session.wire_id is not None:
                 caller = Caller(session.row.caller, cast("Kind", session.row.caller_kind))
-                await session.delete(Context(caller, Trace.background(NullSink(), upstream=self._name)))
+                ctx = Context(caller, Trace.background(NullSink(), upstream=self._name))
+                if not self._parts.authority.waiting(ctx):
+                    await session.delete(ctx)
 
     async def close(self) -> None:
         """Close the shim's own streams."""

@@ -11,6 +11,7 @@ from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.ledger.protocol import Ledger
 from shim.ledger.records import InputRow, TaskRow
+from shim.upstreams.authority import Authority
 from shim.upstreams.base import Answered, Context, Created, Facts, NotYet, SessionLost, TaskUnknown
 from shim.upstreams.http import Interrupted
 from shim.upstreams.legacy.pool import Pool, PoolLimits
@@ -56,6 +57,11 @@ class LegacyUpstream:
     def pool(self) -> Pool:
         """The sessions that the shim opened itself."""
         return self._sessions.pool
+
+    @property
+    def credentials(self) -> Authority:
+        """Whose credentials there are for the shim's own work."""
+        return self.parts.authority
 
     def next_id(self) -> bytes:
         """Make a JSON-RPC id that no session has seen."""

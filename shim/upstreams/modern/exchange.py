@@ -77,6 +77,7 @@ class Exchange:
 
     async def _answer(self, ctx: Context, response: aiohttp.ClientResponse, rid: bytes) -> Response:
         if response.status in _UNAUTHORIZED:
+            self._parts.authority.refused(ctx)
             raise await denied(self._parts.link, response)
         if media_type(response.headers) == SSE_TYPE:
             self._parts.authority.accepted(ctx)

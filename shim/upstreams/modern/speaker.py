@@ -10,6 +10,7 @@ from shim.hub.codec import Reading, TaskUnknownError, read_create, read_task
 from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.ledger.records import InputRow, TaskRow
+from shim.upstreams.authority import Authority
 from shim.upstreams.base import Answered, Context, Created, Facts, NotYet, TaskUnknown
 from shim.upstreams.legacy.refusals import as_fault, code
 from shim.upstreams.modern.exchange import Exchange, Parts
@@ -37,6 +38,11 @@ class ModernUpstream:
         self._exchange = Exchange(parts)
         self._overrides = overrides
         self._facts: OrderedDict[str, tuple[float, Facts]] = OrderedDict()
+
+    @property
+    def credentials(self) -> Authority:
+        """Whose credentials there are for the shim's own work."""
+        return self.parts.authority
 
     def next_id(self) -> bytes:
         """Make a JSON-RPC id that the server has not seen."""

@@ -1,0 +1,171 @@
+"""Questions to legacy clients of a modern server, and their answers (LM-INPUT, LM-MRTR).
+
+A task's question is sent under one id over one session, whatever becomes of its streams: the id is on disk
+before the question is sent. A plain call's question lives as long as the call does.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from msgspec import structs
+
+from shim.config import Config
+from shim.fronts.hosted.streams import EventIds, Streams, reached
+from shim.hub import rawjson
+from shim.ledger.records import AskRow, InputRow, InputState, SessionRow, TaskRow
+from shim.tasks.questions import KINDS
+from shim.tasks.service import Tasks
+from shim.upstreams.base import Context
+from shim.wire.envelope import question_params, with_related_task
+from shim.wire.errors import UpstreamFault
+from shim.wire.ids import IdMaker
+from shim.wire.jsonrpc import Response, write_notification, write_request
+
+Say = Callable[[bytes, str], Awaitable[None]]
+"""Sends a message under an event id over one stream."""
+
+_ALL: Sequence[InputState] = ("outstanding", "answered", "delivered", "closed")
+
+
+class Asking:
+    """Sends questions and takes their answers."""
+
+    def __init__(
+        self, config: Config, tasks: Tasks, ids: IdMaker, events: EventIds, streams: Streams
+    ) -> None:
+        self._config = config
+        self._tasks = tasks
+        self._ledger = tasks.room.ledger
+        self._ids = ids
+        self._events = events
+        self._streams = streams
+        self._calls: dict[tuple[str, bytes], asyncio.Future[Response]] = {}
+
+    # -- questions of tasks ----------------------------------------------------------------------
+
+    async def task(
+        self, row: TaskRow, session: SessionRow, say: Say, sent: dict[str, AskRow], *, related: bool
+    ) -> None:
+        """Send what a task asks and this stream has not sent; call off what need not be answered any more.
+
+        `sent` is what went over this stream, by key; `related` names the task in the question.
+        """
+        questions = await self._ledger.inputs(row.pk, _ALL)
+        asks = await self._ledger.asks_of(row.pk)
+        for asked in questions:
+            if asked.state != "outstanding":
+                if asked.key in sent and asked.by != "session":
+                    await self._call_off(sent[asked.key], say)
+                sent.pop(asked.key, None)
+            elif asked.kind in session.kinds and asked.key not in sent:
+                await self._send(row, asked, session, say, sent, asks, related=related)
+
+    async def back(self, session_id: str, last_event_id: str | None) -> dict[int, dict[str, AskRow]]:
+        """Give the questions, by task, that a client which comes back has had, by its `Last-Event-ID`.
+
+        What that id shows to be lost is due at once; without one, nothing is known.
+        """
+        had: dict[int, dict[str, AskRow]] = {}
+        for one in await self._ledger.asks(session_id) if last_event_id else ():
+            if reached(last_event_id or "", one.event_id):
+                had.setdefault(one.task_pk, {})[one.key] = one
+            else:
+                await self._ledger.asked_again(structs.replace(one, sent_ms=0))
+        return had
+
+    async def _send(
+        self, row: TaskRow, asked: InputRow, session: SessionRow, say: Say, sent: dict[str, AskRow],
+        asks: list[AskRow], *, related: bool,
+    ) -> None:  # fmt: skip
+        now_ms = self._tasks.room.clock.now_ms()
+        before = [one for one in asks if one.key == asked.key]
+        own = next((one for one in before if one.session_id == session.session_id), None)
+        due_ms = max((one.sent_ms for one in before), default=0) + self._config.legacy.redeliver_after_ms
+        if before and now_ms < due_ms:
+            return
+        ask = AskRow(
+            session_id=session.session_id, request_id=own.request_id if own else self._ids.next(),
+            task_pk=row.pk, key=asked.key, sent_ms=now_ms, event_id=self._events.next(),
+        )  # fmt: skip
+        if own is None:
+            await self._ledger.ask(ask)
+        else:
+            await self._ledger.asked_again(ask)
+        sent[asked.key] = ask
+        params = with_related_task(asked.params, row.task_id) if related else asked.params
+        await say(write_request(ask.request_id, asked.method, rawjson.members(params)), ask.event_id)
+
+    async def _call_off(self, ask: AskRow, say: Say) -> None:
+        message = write_notification("notifications/cancelled", {"requestId": ask.request_id})
+        await say(message, self._events.next())
+
+    # -- questions of a plain call ---------------------------------------------------------------
+
+    async def call(
+        self, ctx: Context, session: SessionRow | None, requests: Mapping[str, bytes], say: Say
+    ) -> dict[str, bytes]:
+        """Ask what a call asks and give the answers by key. Raises UpstreamFault for what cannot be asked."""
+        if session is None:
+            raise _cannot("a client without a session")
+        waiting: dict[str, tuple[str, bytes, asyncio.Future[Response]]] = {}
+        try:
+            for key, raw in requests.items():
+                question = rawjson.members(raw)
+                method = rawjson.string(question.get("method")) or ""
+                if (kind := KINDS.get(method)) not in session.kinds or kind is None:
+                    ctx.trace.loss("LM-MRTR", kind or "inputRequests")
+                    raise _cannot(f"a client that did not declare {kind or 'such questions'}")
+                rid = self._ids.next()
+                answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+                self._calls[session.session_id, rid] = answer
+                waiting[key] = (kind, rid, answer)
+                params = rawjson.members(question_params(question.get("params", b"{}")))
+                await say(write_request(rid, method, params), self._events.next())
+            return {key: _answer(kind, await answer) for key, (kind, _, answer) in waiting.items()}
+        finally:
+            for _, rid, _ in waiting.values():
+                self._calls.pop((session.session_id, rid), None)
+
+    # -- answers ---------------------------------------------------------------------------------
+
+    async def answered(self, ctx: Context, session: SessionRow, message: Response) -> None:
+        """Take a client's answer; the first one counts, others are dropped. Raises ShimError."""
+        where = (session.session_id, message.id or b"")
+        waiting = self._calls.get(where)
+        if waiting is not None:
+            if not waiting.done():
+                waiting.set_result(message)
+            return
+        ask = await self._ledger.asked_under(*where)
+        row = await self._ledger.own_task(ask.task_pk) if ask is not None else None
+        if ask is None or row is None or row.caller != ctx.caller.key:
+            ctx.trace.lenient("LM-INPUT", "an answer to no question: dropped")
+            return
+        asked = next((one for one in await self._ledger.inputs(row.pk, _ALL) if one.key == ask.key), None)
+        if asked is None or asked.state != "outstanding":
+            ctx.trace.lenient("LM-INPUT", "a second answer to one question: dropped")
+            return
+        ctx.trace.task_id = row.task_id
+        ctx.trace.feature("server request")
+        if message.result is None and asked.kind == "sampling":
+            ctx.trace.loss("LM-INPUT", "error")  # the new API has no refusal of a sampling: it stays open
+            return
+        responses = {ask.key: _answer(asked.kind, message)}
+        await self._tasks.questions.answer(ctx, row, responses, by="session")
+        self._tasks.observer.forget(row.pk)
+        self._streams.wake(row.client_session)
+
+
+def _answer(kind: str, message: Response) -> bytes:
+    """Give a client's answer as the new API has it: an error has no place there. Raises UpstreamFault."""
+    if message.result is not None:
+        return message.result
+    if kind == "elicitation":
+        return b'{"action":"cancel"}'
+    if kind == "roots":
+        return b'{"roots":[]}'
+    raise UpstreamFault(-32603, "the client refused a question, which the new API cannot carry", 502)
+
+
+def _cannot(whom: str) -> UpstreamFault:
+    return UpstreamFault(-32603, f"the server asks in the middle of the call: {whom} has no answer", 502)

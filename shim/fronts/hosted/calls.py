@@ -1,0 +1,131 @@
+"""What a legacy client sends to a modern server beside tasks.
+
+A call that the server turns into a task although the client asked for none is held until the task ends
+(LM-PLAIN); questions in the middle go over the call's own stream (LM-MRTR).
+"""
+
+import asyncio
+
+from aiohttp import web
+
+from shim.config import Config
+from shim.fronts.hosted.asking import Asking
+from shim.fronts.legacy_verbs import Asked, answer
+from shim.hub import rawjson
+from shim.hub.rawjson import Members
+from shim.hub.status import TERMINAL
+from shim.ledger.records import AskRow, TaskRow
+from shim.tasks.recording import record
+from shim.tasks.service import Tasks
+from shim.upstreams.base import Created, Upstream
+from shim.wire.errors import UpstreamFault
+from shim.wire.hosting import legacy_error, legacy_result
+from shim.wire.jsonrpc import Notification, Response, write_error, write_result
+from shim.wire.modern import more_input
+
+_CALL = "tools/call"
+_CANCELLED = (-32603, "task was cancelled")
+
+
+class Calls:
+    """Runs plain requests of legacy clients on one modern server."""
+
+    def __init__(self, config: Config, upstream: Upstream, tasks: Tasks, asking: Asking) -> None:
+        self._rounds = config.tasks.input_rounds
+        self._keepalive_s = config.legacy.keepalive_ms / 1000
+        self._upstream = upstream
+        self._tasks = tasks
+        self._asking = asking
+
+    async def run(self, asked: Asked, params: Members) -> web.StreamResponse:
+        """Answer one request; `params` are the client's without what belongs to its era."""
+        made = await self._send(asked, params)
+        for _ in range(self._rounds):
+            more = more_input(made.result) if isinstance(made, Response) else None
+            if more is None:
+                break
+            asked.ctx.trace.rule("LM-MRTR")
+            responses = await self._asking.call(asked.ctx, asked.session, more.requests, asked.reply.event)
+            made = await self._send(asked, more.retry(params, responses))
+        if not isinstance(made, Response):
+            return await self._held(asked, made)
+        if made.result is None:
+            return await self.say(asked, made)
+        if more_input(made.result) is not None:
+            raise UpstreamFault(-32603, "the server asked again and again (tasks.input_rounds)", 502)
+        return await self.say(asked, made)
+
+    async def say(self, asked: Asked, response: Response) -> web.StreamResponse:
+        """Send a server's answer as legacy clients know it."""
+        if response.result is None:
+            return await asked.reply.send(
+                answer(asked.message.id, legacy_error(response, asked.message.method))
+            )
+        result, dropped = legacy_result(response.result)
+        if dropped is not None:
+            asked.ctx.trace.loss("LM-LOCAL", dropped)
+        return await asked.reply.send(write_result(asked.message.id, result))
+
+    async def _send(self, asked: Asked, params: Members) -> Response | TaskRow:
+        if asked.message.method != _CALL:
+            return await self._upstream.plain(asked.ctx, asked.message.method, params)
+        made = await self._upstream.create(asked.ctx, params, None)
+        if not isinstance(made, Created):
+            return made.response
+        return await record(
+            self._tasks.room, asked.ctx, self._upstream, made.reading, session_id=None, driven=False,
+            tool=rawjson.string(params.get("name")), meta=made.meta,
+        )  # fmt: skip
+
+    async def _held(self, asked: Asked, row: TaskRow) -> web.StreamResponse:
+        """Wait for the end of a task that the client did not ask for, and answer with what it gave."""
+        asked.ctx.trace.rule("LM-PLAIN")
+        await asked.reply.open_stream()
+        row = await _Hold(asked, self._tasks, self._asking, self._keepalive_s).ended(row)
+        if row.result is not None or row.error is not None:
+            return await self.say(asked, Response(None, row.result, row.error))
+        return await asked.reply.send(write_error(asked.message.id, *_CANCELLED, None))
+
+
+class _Hold:
+    """A call that waits for its task: questions and progress go over the call's own stream."""
+
+    def __init__(self, asked: Asked, tasks: Tasks, asking: Asking, keepalive_s: float) -> None:
+        self._asked = asked
+        self._tasks = tasks
+        self._asking = asking
+        self._keepalive_s = keepalive_s
+        self._sent: dict[str, AskRow] = {}
+        self._steps = 0
+
+    async def ended(self, row: TaskRow) -> TaskRow:
+        """Wait, and say what happens meanwhile."""
+        asked, message = self._asked, row.status_message
+        with self._tasks.watchers.watching(row) as changed:
+            while row.status not in TERMINAL:
+                changed.clear()
+                if asked.session is not None:
+                    await self._asking.task(row, asked.session, asked.reply.event, self._sent, related=False)
+                if row.status_message != message:
+                    message = row.status_message
+                    await self._progress(message)
+                try:
+                    async with asyncio.timeout(self._keepalive_s):
+                        await changed.wait()
+                except TimeoutError:
+                    await asked.reply.comment()
+                row = await self._tasks.room.ledger.own_task(row.pk)
+        return row
+
+    async def _progress(self, message: str | None) -> None:
+        """Say a task's statusMessage as progress, to a client that asked for it."""
+        token = self._asked.ctx.progress_token
+        if token is None or message is None:
+            return
+        self._steps += 1
+        params = {
+            "progressToken": token,
+            "progress": rawjson.encode(self._steps),
+            "message": rawjson.encode(message),
+        }
+        await self._asked.reply.notify(Notification("notifications/progress", params))

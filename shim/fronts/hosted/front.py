@@ -1,0 +1,229 @@
+"""The front for legacy clients on a modern server: the shim is the server of their sessions (LM)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+from aiohttp import web
+
+from shim.config import Config
+from shim.fronts.detect import Detector
+from shim.fronts.hosted.asking import Asking
+from shim.fronts.hosted.calls import Calls
+from shim.fronts.hosted.feed import Feed
+from shim.fronts.hosted.sessions import HostedSessions, take_up
+from shim.fronts.hosted.streams import Streams
+from shim.fronts.hosted.verbs import HostedVerbs
+from shim.fronts.legacy_verbs import Asked
+from shim.fronts.reply import Reply
+from shim.fronts.sessions import ClientSessions
+from shim.fronts.vouching import Vouching
+from shim.hub import rawjson
+from shim.ledger.records import SessionRow
+from shim.upstreams.base import Context, Upstream
+from shim.wire.envelope import tool_names, tools_with_support
+from shim.wire.errors import invalid_params, method_not_found, unknown_session
+from shim.wire.hosting import initialize_result, legacy_result, upstream_params
+from shim.wire.jsonrpc import Message, Notification, Request, Response, write_result
+
+_SESSION = "Mcp-Session-Id"
+_EMPTY = b"{}"
+
+Handler = Callable[[Asked], Awaitable[web.StreamResponse]]
+
+
+class HostedFront:
+    """Serves one modern upstream's legacy clients. Implements `Front`."""
+
+    def __init__(
+        self, config: Config, upstream: Upstream, *, detector: Detector, sessions: ClientSessions,
+        hosted: HostedSessions, asking: Asking, verbs: HostedVerbs, calls: Calls, feed: Feed,
+        streams: Streams, vouching: Vouching,
+    ) -> None:  # fmt: skip
+        self.upstream = upstream
+        self._config = config
+        self._detector = detector
+        self._sessions = sessions
+        self._hosted = hosted
+        self._asking = asking
+        self._verbs = verbs
+        self._calls = calls
+        self._feed = feed
+        self._streams = streams
+        self._vouching = vouching
+        self._under_way: dict[tuple[str, bytes], asyncio.Task[web.StreamResponse]] = {}
+        self._handlers: Mapping[str, Handler] = {
+            "initialize": self._initialize,
+            "ping": self._ping,
+            "logging/setLevel": self._set_level,
+            "resources/subscribe": self._subscribe,
+            "resources/unsubscribe": self._unsubscribe,
+            "tools/list": self._tools,
+            "tools/call": self._tools_call,
+            "prompts/list": self._plain,
+            "prompts/get": self._plain,
+            "resources/list": self._plain,
+            "resources/templates/list": self._plain,
+            "resources/read": self._plain,
+            "completion/complete": self._plain,
+        }
+
+    async def handle(
+        self, http: web.BaseRequest, message: Message | None, ctx: Context, reply: Reply,
+        *, pinned: str | None,
+    ) -> web.StreamResponse:  # fmt: skip
+        """Answer one legacy exchange; `message` is None for GET and DELETE. Raises ShimError."""
+        ctx.trace.method = _named(http, message)
+        session = await self._sessions.require(http.headers.get(_SESSION), ctx)
+        ctx.trace.feature("session" if session is not None else "no session")
+        if session is not None:
+            take_up(session, ctx)
+        else:
+            ctx.kinds = frozenset(self._config.legacy.sessionless_kinds)
+            ctx.capabilities = dict.fromkeys(ctx.kinds, _EMPTY)
+        if message is None:
+            return await self._without_body(http, ctx, reply, session, pinned)
+        if isinstance(message, Request):
+            return await self._request(http, message, ctx, reply, session, pinned)
+        if isinstance(message, Response):
+            if session is None:
+                raise unknown_session()
+            await self._vouching.ensure(ctx)
+            await self._asking.answered(ctx, session, message)
+        else:
+            self._heard(message, session)
+        return reply.empty(202)
+
+    async def _request(
+        self, http: web.BaseRequest, message: Request, ctx: Context, reply: Reply,
+        session: SessionRow | None, pinned: str | None,
+    ) -> web.StreamResponse:  # fmt: skip
+        dialect = await self._detector.of(message, ctx, session, pinned)
+        ctx.trace.dialect = ctx.client_dialect = dialect.name
+        if session is not None and session.dialect != dialect.name:
+            await self._sessions.speaks(session, dialect.name)
+        asked = Asked(http, message, ctx, reply, session, dialect)
+        handler = self._verbs.handler(asked) or self._handlers.get(message.method)
+        if handler is None:
+            raise method_not_found(message.method)
+        if message.method.startswith("tasks/"):
+            await self._vouching.ensure(ctx)
+        if session is None:
+            return await handler(asked)
+        return await self._called_off_at_will(asked, session, handler(asked))
+
+    async def _called_off_at_will(
+        self, asked: Asked, session: SessionRow, work: Awaitable[web.StreamResponse]
+    ) -> web.StreamResponse:
+        """Let `notifications/cancelled` end a request; it then gets no answer."""
+        where = (session.session_id, asked.message.id)
+        task = self._under_way[where] = asyncio.ensure_future(work)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if not task.cancelled() or (own := asyncio.current_task()) is None or own.cancelling():
+                task.cancel()
+                raise
+            asked.ctx.trace.outcome = "cancelled"
+            await asked.reply.open_stream()
+            return await asked.reply.end_stream()
+        finally:
+            self._under_way.pop(where, None)
+
+    def _heard(self, message: Notification, session: SessionRow | None) -> None:
+        if message.method == "notifications/cancelled" and session is not None:
+            work = self._under_way.get((session.session_id, message.params.get("requestId", b"")))
+            if work is not None:
+                work.cancel()
+
+    async def _without_body(
+        self, http: web.BaseRequest, ctx: Context, reply: Reply, session: SessionRow | None,
+        pinned: str | None,
+    ) -> web.StreamResponse:  # fmt: skip
+        if session is None:
+            raise unknown_session()
+        if http.method == "DELETE":
+            await self._sessions.close(session, ctx)
+            self._streams.wake(session.session_id)
+            return reply.empty(200)
+        ctx.trace.rule("LM-STREAM")
+        await self._vouching.ensure(ctx)
+        dialect = self._detector.of_session(session, pinned)
+        ctx.trace.dialect = dialect.name
+        return await self._feed.serve(ctx, reply, session, dialect, http.headers.get("Last-Event-ID"))
+
+    # -- what the shim answers itself ------------------------------------------------------------
+
+    async def _initialize(self, asked: Asked) -> web.StreamResponse:
+        ctx, params = asked.ctx, asked.message.params
+        ctx.trace.rule("LM-INIT")
+        await self._sessions.room_for_one_more(ctx)
+        self._sessions.fill(ctx, params)
+        facts = await self.upstream.facts(ctx)
+        tasks = facts.has_tasks and asked.dialect.lists_task_support
+        version = rawjson.string(params.get("protocolVersion"))
+        init = initialize_result(facts.init, version, name=self.upstream.name, tasks=tasks)
+        session_id = await self._hosted.open(ctx, init, asked.dialect)
+        asked.reply.add_header(_SESSION, session_id)
+        return await self._say(asked, init)
+
+    async def _ping(self, asked: Asked) -> web.StreamResponse:
+        return await self._say(asked, _EMPTY)
+
+    async def _set_level(self, asked: Asked) -> web.StreamResponse:
+        level = rawjson.string(asked.message.params.get("level"))
+        if level is None:
+            raise invalid_params("params.level: expected a string")
+        if asked.session is not None:
+            await self._hosted.set_level(asked.session, level)
+        return await self._say(asked, _EMPTY)
+
+    async def _subscribe(self, asked: Asked) -> web.StreamResponse:
+        return await self._subscribed(asked, on=True)
+
+    async def _unsubscribe(self, asked: Asked) -> web.StreamResponse:
+        return await self._subscribed(asked, on=False)
+
+    async def _subscribed(self, asked: Asked, *, on: bool) -> web.StreamResponse:
+        asked.ctx.trace.rule("LM-LOCAL")
+        uri = rawjson.string(asked.message.params.get("uri"))
+        if uri is None:
+            raise invalid_params("params.uri: expected a string")
+        if asked.session is not None:
+            await self._hosted.subscribe(asked.session, uri, on=on)
+            self._streams.wake(asked.session.session_id)
+        return await self._say(asked, _EMPTY)
+
+    # -- what the server answers -----------------------------------------------------------------
+
+    async def _plain(self, asked: Asked) -> web.StreamResponse:
+        params, asked.ctx.progress_token = upstream_params(asked.message.params)
+        asked.ctx.notify = asked.reply.notify
+        return await self._calls.run(asked, params)
+
+    async def _tools_call(self, asked: Asked) -> web.StreamResponse:
+        asked.ctx.trace.tool = rawjson.string(asked.message.params.get("name"))
+        return await self._plain(asked)
+
+    async def _tools(self, asked: Asked) -> web.StreamResponse:
+        """List the tools, each as one that may run as a task where the server has tasks (LM-TOOLS)."""
+        asked.ctx.trace.rule("LM-TOOLS")
+        facts = await self.upstream.facts(asked.ctx)
+        if not (facts.has_tasks and asked.dialect.lists_task_support):
+            return await self._plain(asked)
+        params, _ = upstream_params(asked.message.params)
+        response = await self.upstream.plain(asked.ctx, asked.message.method, params)
+        if response.result is None:
+            return await self._calls.say(asked, response)
+        result, _ = legacy_result(response.result)
+        support = {name: await self.upstream.tool_support(asked.ctx, name) for name in tool_names(result)}
+        return await self._say(asked, tools_with_support(result, support))
+
+    async def _say(self, asked: Asked, result: bytes) -> web.StreamResponse:
+        return await asked.reply.send(write_result(asked.message.id, result))
+
+
+def _named(http: web.BaseRequest, message: Message | None) -> str | None:
+    """Give what the log calls the exchange; an answer to a server's request has no name."""
+    if message is None:
+        return http.method
+    return None if isinstance(message, Response) else message.method

@@ -1,0 +1,71 @@
+"""Sessions that the shim itself serves: minted, on disk before the client knows them (LM-INIT, LM-LOCAL)."""
+
+import uuid
+
+from shim.callers.resolve import Resolver
+from shim.clock import Clock
+from shim.hub import rawjson
+from shim.hub.dialect import Dialect
+from shim.ledger.protocol import Ledger
+from shim.ledger.records import SessionRow
+from shim.upstreams.base import Context, Upstream
+
+_CAPABILITIES = "capabilities"
+_LEVEL = "logLevel"
+_RESOURCES = "resources"
+
+
+class HostedSessions:
+    """Opens sessions and keeps what their clients asked of them."""
+
+    def __init__(self, ledger: Ledger, upstream: Upstream, clock: Clock, resolver: Resolver) -> None:
+        self._ledger = ledger
+        self._upstream = upstream
+        self._clock = clock
+        self._resolver = resolver
+
+    async def open(self, ctx: Context, init: bytes, dialect: Dialect) -> str:
+        """Mint a session for the caller and give its id."""
+        session_id = str(uuid.uuid4())
+        if ctx.caller.kind in {"session", "none"}:
+            ctx.caller = self._resolver.session_caller(session_id)
+            ctx.trace.caller, ctx.trace.caller_kind = ctx.caller.key, ctx.caller.kind
+        now_ms = self._clock.now_ms()
+        row = SessionRow(
+            session_id=session_id, upstream=self._upstream.name, caller=ctx.caller.key,
+            caller_kind=ctx.caller.kind, side="client", dialect=dialect.name,
+            client_name=ctx.client_name, client_version=ctx.client_version, kinds=ctx.kinds,
+            version=rawjson.string(rawjson.members(init).get("protocolVersion")) or "", init=init,
+            created_ms=now_ms, used_ms=now_ms, closed=False,
+            settings=rawjson.join({_CAPABILITIES: rawjson.join(ctx.capabilities)}),
+        )  # fmt: skip
+        await self._ledger.add_session(row)
+        ctx.trace.event("session.opened", side="client", reason="initialize")
+        return session_id
+
+    async def set_level(self, session: SessionRow, level: str) -> None:
+        """Note the level of log messages that the client wants (LM-META)."""
+        await self._set(session, {_LEVEL: rawjson.encode(level)})
+
+    async def subscribe(self, session: SessionRow, uri: str, *, on: bool) -> None:
+        """Note a resource whose changes the client wants to hear of, or no longer."""
+        wanted = [one for one in resources(session) if one != uri] + ([uri] if on else [])
+        await self._set(session, {_RESOURCES: rawjson.encode(wanted)})
+
+    async def _set(self, session: SessionRow, changed: dict[str, bytes]) -> None:
+        settings = rawjson.join({**rawjson.members(session.settings), **changed})
+        await self._ledger.set_session_settings(session.session_id, settings)
+
+
+def take_up(session: SessionRow, ctx: Context) -> None:
+    """Let the context say what the session's client declared and asked for (LM-META)."""
+    settings = rawjson.members(session.settings)
+    if _CAPABILITIES in settings:
+        ctx.capabilities = rawjson.members(settings[_CAPABILITIES])
+    ctx.log_level = rawjson.string(settings.get(_LEVEL))
+
+
+def resources(session: SessionRow) -> list[str]:
+    """Give the resources that a session's client subscribed to."""
+    listed = rawjson.decode(rawjson.members(session.settings).get(_RESOURCES, b"[]"))
+    return [uri for uri in listed if isinstance(uri, str)]

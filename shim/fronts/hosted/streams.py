@@ -1,0 +1,89 @@
+"""The GET streams of sessions that the shim serves itself, and the ids of what goes over them."""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from shim.hub.status import TERMINAL
+from shim.ledger.records import TaskRow
+from shim.wire.errors import ClientFault
+
+_CONFLICT = 409
+_INVALID_REQUEST = -32600
+_TOUCHED = 100
+_NEWS = 1_000
+
+
+class EventIds:
+    """Makes ids of events that grow over all runs, so that a client's last one can be compared."""
+
+    def __init__(self, epoch: int) -> None:
+        self._epoch = epoch
+        self._count = 0
+
+    def next(self) -> str:
+        """Give the next id, `<epoch>-<n>`."""
+        self._count += 1
+        return f"{self._epoch}-{self._count}"
+
+
+def reached(last: str, event_id: str) -> bool:
+    """Tell whether a client that has seen `last` has seen `event_id`; an id not ours has seen nothing."""
+    seen, asked = _order(last), _order(event_id)
+    return seen is not None and asked is not None and seen >= asked
+
+
+def _order(event_id: str) -> tuple[int, int] | None:
+    epoch, _, count = event_id.partition("-")
+    if not (epoch.isascii() and epoch.isdecimal() and count.isascii() and count.isdecimal()):
+        return None
+    return int(epoch), int(count)
+
+
+@dataclass(slots=True)
+class Open:
+    """A session's GET stream."""
+
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    touched: OrderedDict[int, None] = field(default_factory=OrderedDict)
+    """Tasks of other sessions of the caller that this one asked for last."""
+    news: deque[bytes] = field(default_factory=lambda: deque(maxlen=_NEWS))
+    """Notifications of the server that wait to be sent."""
+
+
+class Streams:
+    """Which sessions have their GET stream open."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Open] = {}
+
+    @contextmanager
+    def opening(self, session_id: str) -> Iterator[Open]:
+        """Hold a session's one stream. Raises ClientFault for a second one."""
+        if session_id in self._open:
+            raise ClientFault(_INVALID_REQUEST, "this session's stream is open already", _CONFLICT)
+        stream = self._open[session_id] = Open()
+        try:
+            yield stream
+        finally:
+            del self._open[session_id]
+
+    def is_open(self, session_id: str | None) -> bool:
+        """Tell whether a session's stream is open."""
+        return session_id in self._open
+
+    def wake(self, session_id: str | None) -> None:
+        """Let a session's stream look again at what there is to send."""
+        if (stream := self._open.get(session_id or "")) is not None:
+            stream.wake.set()
+
+    def touched(self, session_id: str | None, row: TaskRow) -> None:
+        """Note that a session asked for a task, whose questions it may be sent if nobody else is there."""
+        stream = self._open.get(session_id or "")
+        if stream is not None and row.client_session != session_id and row.status not in TERMINAL:
+            stream.touched[row.pk] = None
+            while len(stream.touched) > _TOUCHED:
+                stream.touched.popitem(last=False)
+            stream.wake.set()

@@ -1,0 +1,82 @@
+"""The legacy envelope as the server of a legacy client writes it, for what a modern server said (LM)."""
+
+from shim.hub import rawjson
+from shim.hub.rawjson import Members
+from shim.wire.envelope import META_SERVER_INFO, RELATED_TASK
+from shim.wire.era import LEGACY_VERSIONS
+from shim.wire.jsonrpc import Response
+from shim.wire.modern import bare_result
+
+_TASKS = b'{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}'
+_NOT_FOUND_LEGACY = -32002
+_INVALID_PARAMS = b"-32602"
+_OBJECT = b"{"
+_OF_THE_CLIENT = ("task", "inputResponses", "requestState")
+
+
+def initialize_result(discovered: Members, asked: str | None, *, name: str, tasks: bool) -> bytes:
+    """Make an initialize result of a discover result (LM-INIT).
+
+    `asked` is the version the client wants; `name` stands for a server that gives none; `tasks` says
+    whether the experimental tasks are offered.
+    """
+    version = asked if asked in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
+    capabilities = _object(discovered.get("capabilities"))
+    capabilities.pop("extensions", None)
+    if tasks:
+        capabilities["tasks"] = _TASKS
+    info = _object(discovered.get("_meta")).get(META_SERVER_INFO)
+    result: Members = {
+        "protocolVersion": rawjson.encode(version),
+        "capabilities": rawjson.join(capabilities),
+        "serverInfo": info or rawjson.encode({"name": name, "version": "0"}),
+    }
+    if "instructions" in discovered:
+        result["instructions"] = discovered["instructions"]
+    return rawjson.join(result)
+
+
+def upstream_params(params: Members) -> tuple[Members, bytes | None]:
+    """Give a legacy client's params without what belongs to its era, and its progress token."""
+    kept = {key: value for key, value in params.items() if key not in _OF_THE_CLIENT}
+    meta = _object(kept.pop("_meta", None))
+    token = meta.pop("progressToken", None)
+    foreign = {
+        key: value
+        for key, value in meta.items()
+        if key != RELATED_TASK and not key.startswith("io.modelcontextprotocol/")
+    }
+    if foreign:
+        kept["_meta"] = rawjson.join(foreign)
+    return kept, token
+
+
+def legacy_result(result: bytes) -> tuple[bytes, str | None]:
+    """Give a modern server's result as legacy clients know it, and the field that had to go (LM-LOCAL)."""
+    bare = bare_result(result)
+    if b"structuredContent" not in bare:
+        return bare, None
+    members = rawjson.members(bare)
+    content = members.get("structuredContent")
+    if content is None or content[:1] == _OBJECT:
+        return bare, None
+    del members["structuredContent"]
+    return rawjson.join(members), "structuredContent"
+
+
+def legacy_error(response: Response, method: str) -> Response:
+    """Give a modern server's error as legacy clients know it: a missing resource has a code of its own."""
+    error = rawjson.members(response.error or b"{}")
+    missing = (
+        method == "resources/read"
+        and error.get("code") == _INVALID_PARAMS
+        and "uri" in _object(error.get("data"))
+    )
+    if not missing:
+        return response
+    error["code"] = rawjson.encode(_NOT_FOUND_LEGACY)
+    return Response(response.id, None, rawjson.join(error))
+
+
+def _object(raw: bytes | None) -> Members:
+    return rawjson.members(raw) if raw is not None and raw[:1] == _OBJECT else {}

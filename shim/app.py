@@ -17,7 +17,7 @@ from shim.audit.events import AuditSink, InstanceStarted, InstanceStopped
 from shim.audit.metrics import Metrics
 from shim.audit.sink import FileSink, NullSink, new_instance
 from shim.audit.trace import Trace
-from shim.behind import Behind, Speaks, configured, found, speakers
+from shim.behind import SEP_2663, Behind, Speaks, configured, found, speakers
 from shim.callers.keys import Keys
 from shim.callers.resolve import Resolver, build_resolver
 from shim.callers.vouch import CredentialStore, VouchBook
@@ -37,7 +37,8 @@ from shim.fronts.legacy import LegacyFront
 from shim.fronts.legacy_tasks import LegacyTasks
 from shim.fronts.legacy_verbs import Verbs
 from shim.fronts.modern import ModernFront
-from shim.fronts.relay import Relay
+from shim.fronts.modern_relay import ModernRelay
+from shim.fronts.relay import MODERN_HEADERS, Relay
 from shim.fronts.sessions import ClientSessions
 from shim.fronts.sunset import sunset_headers
 from shim.fronts.vouching import Vouching
@@ -52,6 +53,7 @@ from shim.upstreams.base import Upstream
 from shim.upstreams.http import Limits, Link, open_client
 from shim.upstreams.legacy.session import LegacySession
 from shim.upstreams.probing import probe
+from shim.wire.crossing import ToLegacy, ToModern
 from shim.wire.era import Era
 from shim.wire.ids import IdMaker
 
@@ -206,9 +208,14 @@ def _fronts(
 ) -> Mapping[Era, Front]:  # fmt: skip
     """Put a front for each era before the speaker that serves it."""
     modern = behind.main
-    fronts: dict[Era, Front] = {
-        Era.MODERN: ModernFront(config, modern, tasks, dialects["sep-2663"], Vouching(vouches, modern))
-    }
+    vouching = Vouching(vouches, modern)
+    crossing = ToLegacy() if behind.modern is None else ToModern()
+    front = ModernFront(config, modern, tasks, dialects[SEP_2663], vouching, crossing)
+    fronts: dict[Era, Front] = {Era.MODERN: front}
+    if behind.modern is not None and modern.dialect.name == SEP_2663:
+        parts = behind.modern.parts
+        alike = Relay(parts.link, parts.authority, MODERN_HEADERS)
+        fronts[Era.MODERN] = ModernRelay(config, front, alike, tasks, vouching)
     if behind.legacy is not None and not behind.hosts:
         legacy = behind.legacy
         sessions = ClientSessions(config, tasks.room.ledger, legacy, tasks.room.clock)

@@ -1,10 +1,11 @@
-"""Passing a legacy client's exchange through, byte for byte, with an eye on what concerns tasks (LL-1).
+"""Passing an exchange of two sides that speak alike through, byte for byte (LL-1, MM-1).
 
 The request is re-built from its parsed members; the answer and its streams go back as they came. A
 `Tap` sees each message on the way and may hold it until something is on disk.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 import aiohttp
 from aiohttp import hdrs, web
@@ -20,8 +21,21 @@ Tap = Callable[[bytes], Awaitable[bytes | None]]
 """Sees one message before it passes; None lets it pass as it is, bytes replace it, DROPPED keeps it back."""
 DROPPED = b""
 
-_BACK = ("Mcp-Session-Id", "WWW-Authenticate", "Retry-After", "Allow", "Mcp-Protocol-Version")
-_ONWARDS = ("Accept", "Mcp-Session-Id", "Mcp-Protocol-Version", "Last-Event-ID")
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """The headers that pass as they are between two sides of one era (HEADERS)."""
+
+    onwards: tuple[str, ...]
+    back: tuple[str, ...]
+
+
+LEGACY_HEADERS = Passed(
+    ("Accept", "Mcp-Session-Id", "Mcp-Protocol-Version", "Last-Event-ID"),
+    ("Mcp-Session-Id", "WWW-Authenticate", "Retry-After", "Allow", "Mcp-Protocol-Version"),
+)
+MODERN_HEADERS = Passed(("Accept",), ("WWW-Authenticate", "Retry-After", "Allow"))
+
 _JSON = b"{"
 _UNAUTHORIZED = (401, 403)
 
@@ -29,9 +43,10 @@ _UNAUTHORIZED = (401, 403)
 class Relay:
     """Forwards exchanges to one upstream."""
 
-    def __init__(self, link: Link, authority: Authority) -> None:
+    def __init__(self, link: Link, authority: Authority, passed: Passed = LEGACY_HEADERS) -> None:
         self._link = link
         self._authority = authority
+        self._passed = passed
 
     async def forward(
         self,
@@ -40,14 +55,16 @@ class Relay:
         reply: Reply,
         body: bytes | None,
         *,
+        mirrored: Sequence[tuple[str, str]] = (),
         tap: Tap | None = None,
         opened: Callable[[aiohttp.ClientResponse, bytes], Awaitable[bytes | None]] | None = None,
     ) -> web.StreamResponse:
         """Send the request on and the answer back. Raises NeverSent, Interrupted.
 
-        `opened` sees a whole JSON answer together with its headers (a session being opened).
+        `mirrored` are headers that say what the body says; `opened` sees a whole JSON answer together with
+        its headers (a session being opened).
         """
-        headers = self._headers(http, ctx, has_body=body is not None)
+        headers = [*mirrored, *self._headers(http, ctx, has_body=body is not None)]
         ctx.trace.upstream_calls += 1
         response = await self._link.send(http.method, headers, body, patient=True)
         async with response:
@@ -56,7 +73,7 @@ class Relay:
                 self._authority.accepted(ctx)
             elif response.status in _UNAUTHORIZED:
                 self._authority.refused(ctx)
-            for name in _BACK:
+            for name in self._passed.back:
                 for value in response.headers.getall(name, ()):
                     reply.add_header(name, value)
             if media_type(response.headers) == SSE_TYPE:
@@ -91,7 +108,7 @@ class Relay:
         return await reply.end_stream()
 
     def _headers(self, http: web.BaseRequest, ctx: Context, *, has_body: bool) -> list[tuple[str, str]]:
-        headers = [(name, value) for name in _ONWARDS for value in http.headers.getall(name, ())]
+        headers = [(name, value) for name in self._passed.onwards for value in http.headers.getall(name, ())]
         if has_body:
             headers.append((hdrs.CONTENT_TYPE, "application/json"))
         headers.extend(self._authority.headers(ctx))

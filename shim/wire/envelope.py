@@ -54,6 +54,8 @@ class ModernMeta(msgspec.Struct, frozen=True):
     kinds: frozenset[str]
     capabilities: Members
     """The declared values of those kinds, raw."""
+    declared: Members
+    """Everything that was declared, raw."""
     declares_tasks: bool
     log_level: str | None
     progress_token: bytes | None
@@ -86,6 +88,7 @@ def read_modern_meta(params: Members) -> ModernMeta:
         client_version=rawjson.string(info.get("version")) or "0",
         kinds=frozenset(kinds),
         capabilities=kinds,
+        declared=capabilities,
         declares_tasks=_declared(extensions.get(TASKS_EXTENSION)),
         log_level=rawjson.string(meta.get(META_LOG_LEVEL)),
         progress_token=meta.get("progressToken"),

@@ -23,6 +23,7 @@ _PARAMS = {
     for key in (
         "_meta", "name", "arguments", "uri", "cursor", "method", "params",
         "task", "taskId", "ttl", "inputResponses", "requestState",
+        "notifications",
     )
 }  # fmt: skip
 """What the shim reads, by its lower case: a server that overlooks case must not read more than it did."""

@@ -3,10 +3,8 @@
 from collections import OrderedDict
 from collections.abc import Mapping
 
-from msgspec.structs import replace
-
 from shim.hub import rawjson
-from shim.hub.codec import Reading, TaskUnknownError, read_create, read_task
+from shim.hub.codec import Reading, TaskUnknownError, read_create
 from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.ledger.records import InputRow, TaskRow
@@ -18,7 +16,7 @@ from shim.upstreams.support import override
 from shim.wire.era import MODERN_VERSIONS
 from shim.wire.errors import INVALID_PARAMS, MISSING_CAPABILITY, UpstreamFault
 from shim.wire.jsonrpc import Response
-from shim.wire.modern import bare_result, has_tasks
+from shim.wire.modern import has_tasks, read_shown
 
 _FACTS_MS = 60_000
 _REMEMBERED = 10_000
@@ -107,12 +105,9 @@ class ModernUpstream:
         if response.result is None:
             raise as_fault(response)
         try:
-            reading = read_task(self.dialect, rawjson.members(response.result))
+            return read_shown(self.dialect, rawjson.members(response.result))
         except TaskUnknownError:
             raise TaskUnknown from None
-        if reading.task.result is None:
-            return reading
-        return Reading(replace(reading.task, result=bare_result(reading.task.result)), reading.lenient)
 
     async def result(self, ctx: Context, row: TaskRow, request_id: bytes) -> Response:
         """Refuse: the payload stands in the task."""

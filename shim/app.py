@@ -30,6 +30,7 @@ from shim.fronts.hosted.asking import Asking
 from shim.fronts.hosted.calls import Calls
 from shim.fronts.hosted.feed import Feed
 from shim.fronts.hosted.front import HostedFront
+from shim.fronts.hosted.listening import Listening
 from shim.fronts.hosted.sessions import HostedSessions
 from shim.fronts.hosted.streams import EventIds, Streams
 from shim.fronts.hosted.verbs import HostedVerbs
@@ -237,7 +238,7 @@ def _hosted(
         asking=asking,
         verbs=HostedVerbs(Verbs(config, upstream, tasks), asking, streams),
         calls=Calls(config, upstream, tasks, asking),
-        feed=Feed(config, tasks, asking, events, streams),
+        feed=Feed(config, tasks, asking, Listening(upstream, ledger, clock), events, streams),
         streams=streams,
         vouching=Vouching(vouches, upstream),
     )  # fmt: skip

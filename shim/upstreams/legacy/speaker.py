@@ -12,7 +12,7 @@ from shim.hub.rawjson import Members
 from shim.ledger.protocol import Ledger
 from shim.ledger.records import InputRow, TaskRow
 from shim.upstreams.authority import Authority
-from shim.upstreams.base import Answered, Context, Created, Facts, NotYet, SessionLost, TaskUnknown
+from shim.upstreams.base import Answered, Context, Created, Facts, Notify, NotYet, SessionLost, TaskUnknown
 from shim.upstreams.http import Interrupted
 from shim.upstreams.legacy.pool import Pool, PoolLimits
 from shim.upstreams.legacy.refusals import as_fault, code, not_yet
@@ -95,6 +95,11 @@ class LegacyUpstream:
                 with contextlib.suppress(SessionLost):  # a 404 came before any byte of an answer: nothing ran
                     return await self._sessions.on(ctx, session, send)
         raise _gone()
+
+    async def listen(self, ctx: Context, params: Members, heard: Notify) -> bool:
+        """Refuse: a legacy server announces on its sessions' own streams."""
+        del ctx, params, heard
+        return False
 
     async def tool_support(self, ctx: Context, tool: str) -> str:
         """Tell a tool's task support, from the operator, the dialect, or the caller's tools/list."""

@@ -236,10 +236,10 @@ class LegacyUpstream:
         return response
 
     async def abandon_result(self, ctx: Context, row: TaskRow, request_id: bytes) -> None:
-        """Send `notifications/cancelled` for a tasks/result (ML-INPUT)."""
+        """Send `notifications/cancelled` for a tasks/result (ML-INPUT). Raises UpstreamFault."""
         message = write_notification("notifications/cancelled", {"requestId": request_id})
         with contextlib.suppress(Gone, SessionLost):  # the stream went with its session
-            await (await self._sessions.of(ctx, row)).post(ctx, message)
+            _taken(await (await self._sessions.of(ctx, row)).post(ctx, message))
 
     async def cancel(self, ctx: Context, row: TaskRow) -> bool:
         """Ask to cancel, where the dialect has it."""
@@ -267,9 +267,7 @@ class LegacyUpstream:
         # no other session than the one that asked can take it
         session = await self._sessions.of(ctx, row)
         status = await self._sessions.on(ctx, session, lambda one: one.post(ctx, message))
-        if status >= 500:  # noqa: PLR2004 - down, not refused: it is delivered later
-            raise UpstreamFault(-32603, f"the upstream answered {status}", 502)
-        return status < 400  # noqa: PLR2004 - any 2xx will do (NOTIFY)
+        return _taken(status)
 
     async def ended(self, row: TaskRow) -> None:
         """Free the task's place in its session."""
@@ -314,6 +312,13 @@ class LegacyUpstream:
             if len(self._catalogs) > REMEMBERED:
                 self._catalogs.popitem(last=False)
         return catalog
+
+
+def _taken(status: int) -> bool:
+    """Tell whether a server took a message; one that is down did not refuse it. Raises UpstreamFault."""
+    if status >= 500:  # noqa: PLR2004 - a server error: it is said again later
+        raise UpstreamFault(-32603, f"the upstream answered {status}", 502)
+    return status < 400  # noqa: PLR2004 - any 2xx will do (NOTIFY)
 
 
 def _gone() -> UpstreamFault:

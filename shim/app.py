@@ -22,6 +22,7 @@ from shim.callers.resolve import build_resolver
 from shim.callers.vouch import CredentialStore, VouchBook
 from shim.clock import Clock, SystemClock
 from shim.config import Config, digest, service_token
+from shim.config.service import UpstreamConfig
 from shim.fronts.endpoint import Endpoint
 from shim.fronts.guard import Guard
 from shim.fronts.legacy import LegacyFront
@@ -42,6 +43,7 @@ from shim.upstreams.http import Limits, Link, open_client
 from shim.upstreams.legacy.pool import PoolLimits
 from shim.upstreams.legacy.session import LegacySession, Parts
 from shim.upstreams.legacy.speaker import LegacyUpstream
+from shim.upstreams.prober import Prober
 from shim.upstreams.probing import probe
 from shim.wire.era import Era
 from shim.wire.ids import IdMaker
@@ -64,6 +66,7 @@ class App:
     tasks: Tasks
     upstream: LegacyUpstream
     ledger: SqliteLedger
+    prober: Prober
 
 
 @contextlib.asynccontextmanager
@@ -79,6 +82,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         stack.callback(sink.close)
         settings = config.upstream[0]
         link = await _link(stack, config, sink)
+        prober = _prober(settings, link, sink, clock)
         ledger = SqliteLedger(
             config.ledger.path, clock, synchronous=config.ledger.synchronous,
             lock_wait_ms=config.ledger.lock_wait_ms, cache_rows=config.ledger.cache_rows,
@@ -103,7 +107,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
             link, IdMaker(await ledger.next_epoch()), authority, questions, clock, _on_list_changed(room)
         )
         upstream = LegacyUpstream(
-            settings.name, dialects[await _dialect(config, link, sink)], parts, ledger,
+            settings.name, dialects[await _dialect(settings, prober)], parts, ledger,
             PoolLimits(
                 config.sessions.per_caller, config.sessions.total, config.tasks.tasks_per_session,
                 config.sessions.idle_ms, config.sessions.spares,
@@ -135,6 +139,9 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         await tasks.start()
         sink.emit(InstanceStarted(version=__version__, config_digest=digest(config)))
         stack.callback(lambda: sink.emit(InstanceStopped(version=__version__, config_digest=digest(config))))
+        if settings.dialect == "auto":
+            link.on_doubt = prober.doubt
+            room.start(prober.run(), "probe")
         room.start(_alive(clock, activity, sink, upstream), "alive")
         admin = Admin(metrics, ledger, upstream)
         server = web.Server(
@@ -151,7 +158,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
             )
         admin.ready = True
         stack.callback(admin.stopping)
-        yield App(config, url + config.listen.path, admin_url, endpoint, tasks, upstream, ledger)
+        yield App(config, url + config.listen.path, admin_url, endpoint, tasks, upstream, ledger, prober)
 
 
 async def _listen(
@@ -183,28 +190,45 @@ async def _link(stack: contextlib.AsyncExitStack, config: Config, sink: AuditSin
     def changed(up: bool, evidence: str) -> None:  # noqa: FBT001 - what a link says
         name = "upstream.up" if up else "upstream.down"
         Trace.background(sink, upstream=settings.name).event(name, evidence=evidence)
+        if up:  # what comes back may be another version
+            link.doubt("it came back")
 
-    return Link(client, settings.url, limits, changed)
+    link = Link(client, settings.url, limits, changed)
+    return link
 
 
-async def _dialect(config: Config, link: Link, sink: AuditSink) -> str:
-    """Give the upstream's dialect: configured, or found out by asking it (ERA-PROBE)."""
-    settings = config.upstream[0]
-    if settings.dialect != "auto":
-        return settings.dialect
+def _prober(settings: UpstreamConfig, link: Link, sink: AuditSink, clock: Clock) -> Prober:
     token = service_token(settings) if settings.credentials == "service" else None
     signed = [("Authorization", f"Bearer {token}")] if token else []
     headers = [*settings.fixed_headers().items(), *signed]
-    verdict = await probe(link, sink, settings.name, headers)
-    if verdict.era is Era.MODERN:
+
+    def changed(era: Era) -> None:
+        log.warning(
+            "restart the shim to serve the upstream's new era; until then it is taken for what it was",
+            upstream=settings.name, era=era.value,
+        )  # fmt: skip
+
+    return Prober(
+        settings.name,
+        lambda: probe(link, sink, settings.name, headers),
+        clock,
+        again_ms=settings.probe_again_ms,
+        changed=changed,
+    )
+
+
+async def _dialect(settings: UpstreamConfig, prober: Prober) -> str:
+    """Give the upstream's dialect: configured, or found out by asking it (ERA-PROBE)."""
+    if settings.dialect != "auto":
+        return settings.dialect
+    probed = await prober.probe()
+    if probed.era is Era.MODERN:
         raise StartError(
             f"upstream {settings.name!r} speaks 2026-07-28 already; "
             "this version stands in front of legacy servers"
         )
-    if verdict.era is None:
-        log.warning(
-            "the upstream's era could not be told; taken for legacy", evidence=verdict.verdict.evidence
-        )
+    if probed.era is None:
+        log.warning("the upstream is taken for a legacy one until it is known", upstream=settings.name)
     return "experimental"
 
 

@@ -11,7 +11,7 @@ from shim.hub.rawjson import Members, RawJsonError
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context, Notify
 from shim.upstreams.http import ACCEPT, JSON_TYPE, SSE_TYPE, Interrupted, Link, denied, media_type
-from shim.wire.era import MODERN_VERSIONS
+from shim.wire.era import MODERN_VERSIONS, Era
 from shim.wire.errors import UpstreamFault
 from shim.wire.headers import encode_value, mirrored
 from shim.wire.ids import IdMaker
@@ -90,6 +90,7 @@ class Exchange:
             self._parts.authority.accepted(ctx)
             return await self._streamed(ctx, response, rid, heard)
         body = await self._parts.link.read(response)
+        self._parts.link.judge(Era.MODERN, response.status, body)
         if response.status >= _SERVER_ERROR:
             raise UpstreamFault(-32603, f"the upstream answered {response.status}", 502)
         try:

@@ -21,7 +21,7 @@ from shim.tasks.service import Tasks
 from shim.tasks.view import task_of
 from shim.upstreams.base import Context, Upstream
 from shim.wire.crossing import Crossing
-from shim.wire.envelope import ModernMeta, modern_error, task_result
+from shim.wire.envelope import ModernMeta, modern_error
 from shim.wire.errors import invalid_params, method_not_found, missing_capability
 from shim.wire.jsonrpc import Message, Request, Response, write_error, write_result
 
@@ -152,7 +152,8 @@ class ModernFront:
             return await self._enveloped(call, made)
         if plan.wait:
             async with asyncio.timeout(self._config.tasks.undeclared_wait_ms / 1000):
-                return self._outcome(await self._tasks.ended(call.ctx, made))
+                ended = await self._tasks.ended(call.ctx, made)
+            return await self._enveloped(call, _outcome(ended))
         both = self._config.modern.create_result == "both"
         return _result(write_create(self._dialect, task_of(made), nested_too=both))
 
@@ -173,19 +174,20 @@ class ModernFront:
         await self._tasks.cancel(call.ctx, task_id_of(call.request.params))
         return _result(ACK)
 
-    def _outcome(self, row: TaskRow) -> Response:
-        """Give what a plain call would have got (ML-UNDECLARED, `undeclared = "wait"`)."""
-        if row.result is not None:
-            return _result(task_result(row.result))
-        error = row.error or rawjson.encode({"code": -32603, "message": "task was cancelled"})
-        return Response(None, None, error)
-
     async def _enveloped(self, call: Call, response: Response) -> Response:
         if response.result is None:
             return response
         facts = await call.upstream.facts(call.ctx)
         method, server_info = call.request.method, facts.init.get("serverInfo")
         return _result(self._crossing.result(response.result, method=method, server_info=server_info))
+
+
+def _outcome(row: TaskRow) -> Response:
+    """Give what a plain call would have got (ML-UNDECLARED, `undeclared = "wait"`)."""
+    if row.result is not None:
+        return _result(row.result)
+    error = row.error or rawjson.encode({"code": -32603, "message": "task was cancelled"})
+    return Response(None, None, error)
 
 
 def _result(result: bytes) -> Response:

@@ -147,6 +147,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         server = web.Server(
             endpoint.handle,
             handler_cancellation=True,
+            auto_decompress=False,
             access_log=None,
             max_field_size=config.limits.header_bytes,
         )

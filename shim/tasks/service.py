@@ -67,9 +67,7 @@ class Tasks:
 
     async def get(self, ctx: Context, task_id: str) -> TaskRow:
         """Read a task of the caller's. Raises ShimError."""
-        row = await own(self.room.ledger, ctx, task_id)
-        self.room.ledger.touch(row.pk, self.room.clock.now_ms())
-        return await self.observer.current(ctx, row)
+        return await self.observer.current(ctx, await self._own(ctx, task_id))
 
     async def shown(self, ctx: Context, row: TaskRow) -> Task:
         """Show a row to a client that can answer what it declared."""
@@ -78,14 +76,14 @@ class Tasks:
 
     async def update(self, ctx: Context, task_id: str, responses: Mapping[str, bytes]) -> None:
         """Take answers to a task's questions; returns once they are on disk. Raises ShimError."""
-        row = await own(self.room.ledger, ctx, task_id)
+        row = await self._own(ctx, task_id)
         if row.status not in TERMINAL:
             await self.questions.answer(ctx, row, responses)
             self.observer.forget(row.pk)
 
     async def cancel(self, ctx: Context, task_id: str) -> TaskRow:
         """Cancel a task of the caller's and give it as it then is. Raises ShimError."""
-        row = await own(self.room.ledger, ctx, task_id)
+        row = await self._own(ctx, task_id)
         return await cancel(self.room, self.observer, ctx, row)
 
     async def ended(self, ctx: Context, row: TaskRow) -> TaskRow:
@@ -102,6 +100,11 @@ class Tasks:
     ) -> tuple[Sequence[TaskRow], str | None]:
         """List the caller's tasks. Raises ShimError."""
         return await self.listing.page(ctx, cursor, client_session)
+
+    async def _own(self, ctx: Context, task_id: str) -> TaskRow:
+        row = await own(self.room.ledger, ctx, task_id)
+        self.room.ledger.touch(row.pk, self.room.clock.now_ms())
+        return row
 
     async def _change(self, changed: asyncio.Event, at_most_ms: float) -> None:
         """Wait for news of a task, or until it is time to look again."""

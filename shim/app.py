@@ -22,6 +22,7 @@ from shim.callers.resolve import build_resolver
 from shim.callers.vouch import CredentialStore, VouchBook
 from shim.clock import Clock, SystemClock
 from shim.config import Config, digest, service_token
+from shim.config.live import Live
 from shim.config.service import UpstreamConfig
 from shim.fronts.endpoint import Endpoint
 from shim.fronts.guard import Guard
@@ -35,12 +36,12 @@ from shim.fronts.vouching import Vouching
 from shim.hub.dialect import Dialect
 from shim.hub.registry import load_dialects
 from shim.ledger.sqlite import SqliteLedger
+from shim.reload import Reload, link_limits, pool_limits
 from shim.tasks.questions import Questions
 from shim.tasks.room import Room
 from shim.tasks.service import Tasks
 from shim.upstreams.authority import Authority
-from shim.upstreams.http import Limits, Link, open_client
-from shim.upstreams.legacy.pool import PoolLimits
+from shim.upstreams.http import Link, open_client
 from shim.upstreams.legacy.session import LegacySession, Parts
 from shim.upstreams.legacy.speaker import LegacyUpstream
 from shim.upstreams.prober import Prober
@@ -67,6 +68,8 @@ class App:
     upstream: LegacyUpstream
     ledger: SqliteLedger
     prober: Prober
+    reload: Reload
+    """Puts a new config in force. Raises ConfigError; then all is as it was."""
 
 
 @contextlib.asynccontextmanager
@@ -80,7 +83,8 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         metrics = Metrics(_methods(dialects))
         sink = _sink(config, instance)
         stack.callback(sink.close)
-        settings = config.upstream[0]
+        live = Live(config)
+        in_force, settings = live.as_config(), config.upstream[0]
         link = await _link(stack, config, sink)
         prober = _prober(settings, link, sink, clock)
         ledger = SqliteLedger(
@@ -91,54 +95,44 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         await ledger.open()
         stack.push_async_callback(ledger.close)
 
-        judged = settings.credentials == "pass"
-        vouches = VouchBook(clock, config.identity.vouch_ms, judged=judged)
-        held = CredentialStore(clock, config.identity.credential_hold_ms)
-        authority = Authority(
-            settings.credentials,
-            service_token(settings),
-            settings.fixed_headers(),
-            vouches=vouches,
-            held=held,
-        )
-        room = Room(config, ledger, {}, clock, sink)
+        authority = _authority(config, clock)
+        room = Room(in_force, ledger, {}, clock, sink)
         questions = Questions(room)
         parts = Parts(
             link, IdMaker(await ledger.next_epoch()), authority, questions, clock, _on_list_changed(room)
         )
         upstream = LegacyUpstream(
             settings.name, dialects[await _dialect(settings, prober)], parts, ledger,
-            PoolLimits(
-                config.sessions.per_caller, config.sessions.total, config.tasks.tasks_per_session,
-                config.sessions.idle_ms, config.sessions.spares,
-            ),
-            overrides=settings.tool_support, pages=config.limits.pages, tools=config.limits.tools,
-            sessions=settings.sessions,
+            pool_limits(config), overrides=settings.tool_support, pages=config.limits.pages,
+            tools=config.limits.tools, sessions=settings.sessions,
         )  # fmt: skip
         stack.push_async_callback(upstream.close)
         room.upstreams = {(upstream.name, upstream.dialect.name): upstream}
         tasks = Tasks(room, keys, questions, instance=instance, dialects=dialects)
         stack.push_async_callback(tasks.close)
         relay = Relay(link, authority)
-        resolver = build_resolver(config.identity, keys, judged=judged)
-        vouching = Vouching(vouches, upstream)
+        resolver = build_resolver(config.identity, keys, judged=settings.credentials == "pass")
+        vouching = Vouching(authority.vouches, upstream)
         activity = Activity()
         metrics.watch(dropped=lambda: sink.dropped, under_way=lambda: activity.under_way)
         endpoint = Endpoint(
-            config,
+            in_force,
             guard=Guard(config),
             resolver=resolver,
             fronts={
-                Era.MODERN: ModernFront(config, upstream, tasks, dialects["sep-2663"], vouching),
+                Era.MODERN: ModernFront(in_force, upstream, tasks, dialects["sep-2663"], vouching),
             Era.LEGACY: LegacyFront(
-                config, upstream, dialects, relay, ClientSessions(config, ledger, upstream, clock),
-                LegacyTasks(config, upstream, relay, tasks), resolver, vouching,
+                in_force, upstream, dialects, relay, ClientSessions(in_force, ledger, upstream, clock),
+                LegacyTasks(in_force, upstream, relay, tasks), resolver, vouching,
             )},
             sink=sink, activity=activity, metrics=metrics, sunset=sunset_headers(config.cutover),
         )  # fmt: skip
+        reload = Reload(config, live, keys, sink, endpoint, link, upstream.pool, authority)
         await tasks.start()
         sink.emit(InstanceStarted(version=__version__, config_digest=digest(config)))
-        stack.callback(lambda: sink.emit(InstanceStopped(version=__version__, config_digest=digest(config))))
+        stack.callback(
+            lambda: sink.emit(InstanceStopped(version=__version__, config_digest=digest(live.in_force)))
+        )
         if settings.dialect == "auto":
             link.on_doubt = prober.doubt
             room.start(prober.run(), "probe")
@@ -159,7 +153,9 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
             )
         admin.ready = True
         stack.callback(admin.stopping)
-        yield App(config, url + config.listen.path, admin_url, endpoint, tasks, upstream, ledger, prober)
+        yield App(
+            config, url + config.listen.path, admin_url, endpoint, tasks, upstream, ledger, prober, reload
+        )
 
 
 async def _listen(
@@ -180,11 +176,7 @@ async def _listen(
 async def _link(stack: contextlib.AsyncExitStack, config: Config, sink: AuditSink) -> Link:
     """Give the way to the upstream; it reports when the server goes and when it comes back."""
     settings = config.upstream[0]
-    limits = Limits(
-        frame_bytes=config.limits.frame_bytes,
-        connect_timeout_ms=settings.connect_timeout_ms,
-        answer_timeout_ms=settings.answer_timeout_ms,
-    )
+    limits = link_limits(config)
     client = open_client(limits)
     stack.push_async_callback(client.close)
 
@@ -196,6 +188,17 @@ async def _link(stack: contextlib.AsyncExitStack, config: Config, sink: AuditSin
 
     link = Link(client, settings.url, limits, changed)
     return link
+
+
+def _authority(config: Config, clock: Clock) -> Authority:
+    settings = config.upstream[0]
+    return Authority(
+        settings.credentials,
+        service_token(settings),
+        settings.fixed_headers(),
+        vouches=VouchBook(clock, config.identity.vouch_ms, judged=settings.credentials == "pass"),
+        held=CredentialStore(clock, config.identity.credential_hold_ms),
+    )
 
 
 def _prober(settings: UpstreamConfig, link: Link, sink: AuditSink, clock: Clock) -> Prober:

@@ -49,7 +49,9 @@ class Keys:
 
     def hash(self, purpose: str, value: str) -> str:
         """Give a keyed hash, the same for the same value as long as the oldest key is in the file."""
-        return self._hash(purpose, value) if len(value) > _REMEMBERED_CHARS else self._remembered(purpose, value)
+        if len(value) > _REMEMBERED_CHARS:
+            return self._hash(purpose, value)
+        return self._remembered(purpose, value)
 
     def sign(self, purpose: str, bound_to: str, payload: str) -> str:
         """Give a text that carries a payload for one caller."""

@@ -76,9 +76,7 @@ class Tasks:
 
     async def get(self, ctx: Context, task_id: str) -> TaskRow:
         """Read a task of the caller's. Raises ShimError."""
-        row = await own(self.room.ledger, ctx, task_id)
-        self.room.ledger.touch(row.pk, self.room.clock.now_ms())
-        return await self.observer.current(ctx, row)
+        return await self.observer.current(ctx, await self._own(ctx, task_id))
 
     async def shown(self, ctx: Context, row: TaskRow) -> Task:
         """Show a row to a client that can answer what it declared."""
@@ -87,7 +85,7 @@ class Tasks:
 
     async def update(self, ctx: Context, task_id: str, responses: Mapping[str, bytes]) -> None:
         """Take answers to a task's questions; returns once they are on disk. Raises ShimError."""
-        row = await own(self.room.ledger, ctx, task_id)
+        row = await self._own(ctx, task_id)
         if row.status not in TERMINAL:
             await self.questions.answer(ctx, row, responses)
             self.observer.forget(row.pk)
@@ -97,7 +95,7 @@ class Tasks:
 
         `pin`: the client is told that it is cancelled, so it is (LM-CANCEL).
         """
-        row = await own(self.room.ledger, ctx, task_id)
+        row = await self._own(ctx, task_id)
         return await cancel(self.room, self.observer, ctx, row, pin=pin)
 
     async def ended(self, ctx: Context, row: TaskRow) -> TaskRow:
@@ -110,3 +108,8 @@ class Tasks:
     ) -> tuple[Sequence[TaskRow], str | None]:
         """List the caller's tasks. Raises ShimError."""
         return await self.listing.page(ctx, cursor, client_session)
+
+    async def _own(self, ctx: Context, task_id: str) -> TaskRow:
+        row = await own(self.room.ledger, ctx, task_id)
+        self.room.ledger.touch(row.pk, self.room.clock.now_ms())
+        return row

@@ -28,7 +28,7 @@ CREATED = "2027-01-15T08:00:00.000001+00:00"
 
 def discovered(*, tasks: bool = True) -> dict[str, Any]:
     """A discover result."""
-    extensions = {"extensions": {TASKS_EXTENSION: {}}} if tasks else {}
+    extensions: dict[str, Any] = {"extensions": {TASKS_EXTENSION: {}}} if tasks else {}
     return {
         "resultType": "complete",
         "supportedVersions": [MODERN],

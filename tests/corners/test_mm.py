@@ -306,7 +306,7 @@ async def test_an_end_that_was_shown_stays_whatever_the_server_says_later(tmp_pa
         assert again["result"] == {"resultType": "complete", **BARE}
 
 
-@pytest.mark.rule("HUB-1", "LM-CANCEL")
+@pytest.mark.rule("HUB-1")
 @pytest.mark.parametrize("later", ["working", "completed"])
 async def test_a_pinned_end_that_comes_in_between_is_what_is_shown(tmp_path: Path, later: str) -> None:
     async with corner(tmp_path) as mm:

@@ -100,8 +100,7 @@ class Tasks:
 
     async def ended(self, ctx: Context, row: TaskRow) -> TaskRow:
         """Wait until a task ends, looking at the pace upstream asks for. Raises ShimError."""
-        row = await self.observer.current(ctx, row)  # a fault of the caller's own is told at once
-        return row if row.status in TERMINAL else await self.watchers.ended(row)
+        return row if row.status in TERMINAL else await self.watchers.ended(ctx, row)
 
     async def page(
         self, ctx: Context, cursor: str | None, client_session: str | None

@@ -12,6 +12,7 @@ from shim.ledger.records import SessionRow, TaskRow
 from shim.tasks.access import own
 from shim.tasks.cancel import cancel
 from shim.tasks.create import Plan, create, plan
+from shim.tasks.handback import HandBack
 from shim.tasks.idempotency import Idempotency
 from shim.tasks.listing import Listing
 from shim.tasks.observe import Observer
@@ -35,6 +36,7 @@ class Tasks:
         self.results = Results(room)
         self.observer = Observer(room, self.results, questions)
         self.idempotency = Idempotency(room, instance, dialects)
+        self.hand_back = HandBack(room)
         self.listing = Listing(room, self.observer, keys)
         self.sweeper = Sweeper(room, self.observer)
 

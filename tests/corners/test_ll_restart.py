@@ -1,4 +1,4 @@
-"""DUR-2: a legacy client waits on its own tasks/result when the shim is told to stop."""
+"""DUR-2, ML-SESSION-LOST: what a legacy client sees when the shim, or the server, is started again."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -8,16 +8,18 @@ import pytest
 
 from shim.app import running
 from tests.client import LegacyClient
-from tests.corners.ml import ALICE, elicit
-from tests.scripted import Raw, Scripted, Seen, task
+from tests.corners.ml import ALICE, HandClock, elicit
+from tests.scripted import Error, Raw, Scripted, Seen, task
 from tests.shim import config_for
 
 
 @asynccontextmanager
-async def seated(upstream: Scripted, folder: Path, client: LegacyClient) -> AsyncIterator[None]:
+async def seated(
+    upstream: Scripted, folder: Path, client: LegacyClient, clock: HandClock | None = None
+) -> AsyncIterator[None]:
     """Run the shim in front of a legacy client, which keeps its session over restarts."""
     options = {"upstream": {"dialect": "experimental"}, "limits": {"shutdown_ms": 100}}
-    async with running(config_for(upstream.url, folder, **options)) as app:
+    async with running(config_for(upstream.url, folder, **options), clock=clock) as app:
         client.url = app.url
         if client.session is None:
             await client.initialize()
@@ -85,3 +87,25 @@ async def test_a_stream_that_can_be_resumed_is_left_to_its_client(
         await stream.write(b"id: 1\ndata:\n\n")
         await seen.next_raw()
     assert not upstream.seen("notifications/cancelled")
+
+
+@pytest.mark.rule("ML-SESSION-LOST", "LL-1", "LL-ROUTE")
+async def test_a_server_that_forgot_the_session_says_so_itself(
+    upstream: Scripted, tmp_path: Path, client: LegacyClient
+) -> None:
+    upstream.on("tasks/get", Error(-32602, "Task not found"))
+    clock = HandClock()
+    async with seated(upstream, tmp_path, client, clock):
+        upstream.forget()
+        assert (await client.tasks("get", "task-1")).status == 404
+        assert len(upstream.seen("initialize")) == 1  # a new session is the client's to open
+        await client.initialize()
+        assert (await client.tasks("get", "task-1")).result["status"] == "working"
+        clock.advance(60_000)
+        lost = (await client.tasks("get", "task-1")).result
+        assert lost["status"] == "failed"
+        assert (await client.tasks("result", "task-1")).error == {
+            "code": -32603,
+            "message": "upstream lost the task",
+        }
+    assert len(upstream.seen("initialize")) == 3  # the client's, and the one the task is asked for on

@@ -32,6 +32,8 @@ from shim.wire.param_headers import param_headers
 _FACTS_MS = 60_000
 _REMEMBERED = 10_000
 _CALL = "tools/call"
+_RUN = ("prompts/get", "resources/read")
+"""What runs something on the server, for as long as it takes."""
 _ANSWERS = "inputResponses"
 
 
@@ -84,7 +86,7 @@ class ModernUpstream:
         """Send a request as it is and give its answer, in the modern shape."""
         if method == _CALL:
             return await self._call(ctx, params)
-        return await self._exchange.ask(ctx, method, params)
+        return await self._exchange.ask(ctx, method, params, patient=method in _RUN)
 
     async def listen(self, ctx: Context, params: Members, heard: Notify) -> bool:
         """Hold a subscription open; False where the method does not exist."""

@@ -143,6 +143,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
             admin_url = await _listen(
                 stack, web.Server(admin.handle, access_log=None), config.admin.host, config.admin.port, config
             )
+        stack.push_async_callback(tasks.hand_back.all)
         admin.ready = True
         stack.callback(admin.stopping)
         yield App(

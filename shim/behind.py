@@ -136,7 +136,11 @@ def speakers(
     if speaks.modern is not None:
         parts = ModernParts(link, ids, authority, clock)
         modern = ModernUpstream(
-            settings.name, dialects[speaks.modern], parts, overrides=settings.tool_support
+            settings.name,
+            dialects[speaks.modern],
+            parts,
+            overrides=settings.tool_support,
+            pages=config.limits.pages,
         )
     return legacy, modern
 

@@ -11,6 +11,7 @@ from shim.ledger.records import SessionRow, TaskRow
 from shim.tasks.access import own
 from shim.tasks.cancel import cancel
 from shim.tasks.create import Plan, create, plan
+from shim.tasks.handback import HandBack
 from shim.tasks.idempotency import Idempotency
 from shim.tasks.listing import Listing
 from shim.tasks.local import LocalTasks
@@ -38,6 +39,7 @@ class Tasks:
         self.local = room.local = LocalTasks(room, self.observer, questions)
         self.watchers = Watchers(room, self.observer)
         self.idempotency = Idempotency(room, instance, dialects)
+        self.hand_back = HandBack(room)
         self.listing = Listing(room, self.observer, keys)
         self.sweeper = Sweeper(room, self.observer)
 
@@ -100,8 +102,7 @@ class Tasks:
 
     async def ended(self, ctx: Context, row: TaskRow) -> TaskRow:
         """Wait until a task ends, looking at the pace upstream asks for. Raises ShimError."""
-        row = await self.observer.current(ctx, row)  # a fault of the caller's own is told at once
-        return row if row.status in TERMINAL else await self.watchers.ended(row)
+        return row if row.status in TERMINAL else await self.watchers.ended(ctx, row)
 
     async def page(
         self, ctx: Context, cursor: str | None, client_session: str | None

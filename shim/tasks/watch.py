@@ -10,6 +10,7 @@ from shim.hub.status import TERMINAL
 from shim.ledger.records import TaskRow
 from shim.tasks.observe import Observer
 from shim.tasks.room import Room
+from shim.upstreams.base import Context
 from shim.wire.errors import ClientFault, ShimError
 
 _JITTER = (1.1, 1.2)
@@ -54,30 +55,34 @@ class Watchers:
                 watch.poller.cancel()
                 del self._watched[row.pk]
 
-    async def ended(self, row: TaskRow) -> TaskRow:
-        """Wait until a task ends. Raises ClientFault where it has expired meanwhile."""
+    async def ended(self, ctx: Context, row: TaskRow) -> TaskRow:
+        """Wait until a task ends. Raises ShimError: a fault of the caller's own is told at once."""
         with self.watching(row) as changed:
-            while (row := await self._room.ledger.own_task(row.pk)).status not in TERMINAL:
+            row = await self._observer.current(ctx, row)
+            while row.status not in TERMINAL:
                 if (fault := self._watched[row.pk].fault) is not None:
                     raise fault
                 await changed.wait()
                 changed.clear()
+                row = await self._room.ledger.own_task(row.pk)
         return row
 
     async def _poll(self, pk: int, watch: _Watch) -> None:
-        """Look at the task until it ends; a server that is away is asked more slowly, and waited for."""
-        room = self._room
+        """Look at the task until it ends; a server that is away is asked more slowly, and waited for.
+
+        The first look is the watcher's own.
+        """
+        room, slowness = self._room, 1
         while (row := await room.ledger.own_task(pk)).status not in TERMINAL:
-            slowness = 1
+            hint_ms = row.poll_interval_ms or room.config.tasks.default_poll_interval_ms
+            await room.clock.sleep_ms(hint_ms * slowness * random.uniform(*_JITTER))  # noqa: S311 - no secret
             try:
-                row = await self._observer.current(room.own_context(row), row)
+                await self._observer.current(room.own_context(row), row)
             except ClientFault as fault:
                 watch.fault = fault
                 room.changes.publish(pk)
                 return
             except ShimError:
                 slowness = _BACK_OFF
-            if row.status in TERMINAL:
-                return
-            hint_ms = row.poll_interval_ms or room.config.tasks.default_poll_interval_ms
-            await room.clock.sleep_ms(hint_ms * slowness * random.uniform(*_JITTER))  # noqa: S311 - no secret
+            else:
+                slowness = 1

@@ -73,6 +73,28 @@ async def test_a_question_while_no_shim_runs(legacy_url: str, tmp_path: Path, en
     assert lost == ([] if end is signal.SIGTERM else [task_id])
 
 
+@pytest.mark.rule("DUR-2", "LL-ROUTE")
+async def test_a_question_to_a_legacy_client_while_no_shim_runs(legacy_python: Path, tmp_path: Path) -> None:
+    port, go = free_port(), tmp_path / "go"
+    async with (
+        legacy_server(legacy_python, "--no-events", log=tmp_path / "server.log") as url,
+        LegacyClient(f"http://127.0.0.1:{port}/mcp", headers=ANN) as client,
+        AsyncExitStack() as streams,
+    ):
+        async with shim(url, tmp_path, port) as process:
+            await client.initialize()
+            created = await client.call("ask_twice", {"file": str(go)}, task={})
+            result = ("tasks/result", {"taskId": created.result["task"]["taskId"]})
+            stream = await streams.enter_async_context(client.stream(*result))
+            await client.respond((await stream.message())["id"], accept(first="FIRST"))
+            process.terminate()
+            await process.wait()
+        await asyncio.to_thread(go.touch)
+        async with shim(url, tmp_path, port), client.stream(*result) as stream:
+            await client.respond((await stream.message())["id"], accept(second="SECOND"))
+            assert (await stream.message())["result"]["content"][0]["text"] == '["FIRST", "SECOND"]'
+
+
 @pytest.mark.rule("ML-SESSION-LOST")
 async def test_the_server_restarts(legacy_python: Path, tmp_path: Path) -> None:
     port, upstream_port = free_port(), free_port()

@@ -22,8 +22,10 @@ from shim.tasks.view import task_of
 from shim.upstreams.base import Context, Upstream
 from shim.wire.crossing import Crossing
 from shim.wire.envelope import ModernMeta, modern_error
+from shim.wire.era import Era
 from shim.wire.errors import invalid_params, method_not_found, missing_capability
 from shim.wire.jsonrpc import Message, Request, Response, write_error, write_result
+from shim.wire.statuses import status_of
 
 ACK = b'{"resultType":"complete"}'
 
@@ -109,7 +111,8 @@ class ModernFront:
         if response.error is not None:
             code, error_message, data = modern_error(response.error)
             ctx.trace.code = code
-            return await reply.send(write_error(request.id, code, error_message, data))
+            body = write_error(request.id, code, error_message, data)
+            return await reply.send(body, status_of(code, Era.MODERN))
         return await reply.send(write_result(request.id, response.result or b"{}"))
 
     async def _discover(self, call: Call) -> Response:

@@ -92,7 +92,6 @@ class ModernRelay:
         keyed = keyed_call(asked.http, ctx, params, params)
         if keyed is not None:
             ctx.capabilities = asked.meta.declared
-            ctx.headers = [*ctx.headers, *_mirrored_params(asked.http)]
             return await self._hub.serve(
                 Call(asked.request, asked.meta, ctx, self.upstream, keyed), asked.reply
             )

@@ -3,16 +3,19 @@
 Stopping has four phases: not ready, no new connections, open streams handed back, everything on disk.
 """
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 from aiohttp import web
 
 from shim import __version__
 from shim.admin import Admin
-from shim.audit.activity import ALIVE_EVERY_MS, Activity
+from shim.alive import Alive
+from shim.audit.activity import Activity
 from shim.audit.events import AuditSink, InstanceStarted, InstanceStopped
 from shim.audit.metrics import Metrics
 from shim.audit.sink import FileSink, NullSink, new_instance
@@ -30,6 +33,7 @@ from shim.fronts.legacy import LegacyFront
 from shim.fronts.legacy_tasks import LegacyTasks
 from shim.fronts.modern import ModernFront
 from shim.fronts.relay import Relay
+from shim.fronts.server import server_of
 from shim.fronts.sessions import ClientSessions
 from shim.fronts.sunset import sunset_headers
 from shim.fronts.vouching import Vouching
@@ -82,7 +86,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         keys = Keys.load(config.identity.key_file)
         metrics = Metrics(_methods(dialects))
         sink = _sink(config, instance)
-        stack.callback(sink.close)
+        stack.push_async_callback(asyncio.to_thread, sink.close)
         live = Live(config)
         in_force, settings = live.as_config(), config.upstream[0]
         link = await _link(stack, config, sink)
@@ -114,6 +118,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         resolver = build_resolver(config.identity, keys, judged=settings.credentials == "pass")
         vouching = Vouching(authority.vouches, upstream)
         activity = Activity()
+        link.on_exchange = partial(metrics.exchange, settings.name)
         metrics.watch(dropped=lambda: sink.dropped, under_way=lambda: activity.under_way)
         endpoint = Endpoint(
             in_force,
@@ -136,20 +141,19 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         if settings.dialect == "auto":
             link.on_doubt = prober.doubt
             room.start(prober.run(), "probe")
-        room.start(_alive(clock, activity, sink, upstream), "alive")
+        await _sign_of_life(stack, room, Alive(ledger, activity, sink))
         admin = Admin(metrics, ledger, upstream)
-        server = web.Server(
+        server = server_of(
             endpoint.handle,
             handler_cancellation=True,
             auto_decompress=False,
-            access_log=None,
             max_field_size=config.limits.header_bytes,
         )
         url = await _listen(stack, server, config.listen.host, config.listen.port, config)
         admin_url = None
         if config.admin.enabled:
             admin_url = await _listen(
-                stack, web.Server(admin.handle, access_log=None), config.admin.host, config.admin.port, config
+                stack, server_of(admin.handle), config.admin.host, config.admin.port, config
             )
         stack.push_async_callback(tasks.hand_back.all)
         admin.ready = True
@@ -246,20 +250,19 @@ def _sink(config: Config, instance: str) -> FileSink | NullSink:
     )  # fmt: skip
 
 
+async def _sign_of_life(stack: contextlib.AsyncExitStack, room: Room, alive: Alive) -> None:
+    """Tell at once, every minute and at the end, so that a short run is covered too."""
+    await alive.tell()
+    stack.push_async_callback(alive.tell)
+    room.start(alive.run(room.clock), "alive")
+
+
 def _on_list_changed(room: Room) -> Callable[[LegacySession], None]:
     def changed(session: LegacySession) -> None:
         for upstream in room.upstreams.values():
             upstream.tools_changed(session.id)
 
     return changed
-
-
-async def _alive(
-    clock: Clock, activity: Activity, sink: FileSink | NullSink, upstream: LegacyUpstream
-) -> None:
-    while True:
-        await clock.sleep_ms(ALIVE_EVERY_MS)
-        sink.emit(activity.alive(sessions=len(upstream.pool), dropped=sink.dropped))
 
 
 def _methods(dialects: Mapping[str, Dialect]) -> list[str]:

@@ -6,16 +6,18 @@ from shim.audit.metrics import Metrics
 from shim.hub import rawjson
 from shim.ledger.protocol import Ledger
 from shim.upstreams.legacy.speaker import LegacyUpstream
+from shim.upstreams.prober import Prober
 
 
 class Admin:
     """Answers on the admin address."""
 
-    def __init__(self, metrics: Metrics, ledger: Ledger, upstream: LegacyUpstream) -> None:
+    def __init__(self, metrics: Metrics, ledger: Ledger, upstream: LegacyUpstream, prober: Prober) -> None:
         self.ready = False
         self._metrics = metrics
         self._ledger = ledger
         self._upstream = upstream
+        self._prober = prober
 
     def stopping(self) -> None:
         """Say from now on that no new work should be sent here."""
@@ -52,11 +54,14 @@ class Admin:
         )
 
     async def _upstreams(self) -> web.Response:
-        stats = await self._ledger.stats()
+        stats, verdict = await self._ledger.stats(), self._prober.verdict
         report = [{
             "name": self._upstream.name,
             "era": "legacy",
             "dialect": self._upstream.dialect.name,
+            "verdict": None if verdict is None else {
+                "era": verdict.era.value, "evidence": verdict.evidence, "at_ms": verdict.at_ms,
+            },
             "sessions": len(self._upstream.pool),
             "tasks": stats.tasks.get(self._upstream.name, {}),
             "oldest_open_ms": stats.oldest_open_ms,

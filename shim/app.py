@@ -90,7 +90,6 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         live = Live(config)
         in_force, settings = live.as_config(), config.upstream[0]
         link = await _link(stack, config, sink)
-        prober = _prober(settings, link, sink, clock)
         ledger = SqliteLedger(
             config.ledger.path, clock, synchronous=config.ledger.synchronous,
             lock_wait_ms=config.ledger.lock_wait_ms, cache_rows=config.ledger.cache_rows,
@@ -100,6 +99,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         stack.push_async_callback(ledger.close)
 
         authority = _authority(config, clock)
+        prober = _prober(settings, link, authority, sink, clock)
         room = Room(in_force, ledger, {}, clock, sink)
         questions = Questions(room)
         parts = Parts(
@@ -142,7 +142,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
             link.on_doubt = prober.doubt
             room.start(prober.run(), "probe")
         await _sign_of_life(stack, room, Alive(ledger, activity, sink))
-        admin = Admin(metrics, ledger, upstream)
+        admin = Admin(metrics, ledger, upstream, prober)
         server = server_of(
             endpoint.handle,
             handler_cancellation=True,
@@ -206,11 +206,9 @@ def _authority(config: Config, clock: Clock) -> Authority:
     )
 
 
-def _prober(settings: UpstreamConfig, link: Link, sink: AuditSink, clock: Clock) -> Prober:
-    token = service_token(settings) if settings.credentials == "service" else None
-    signed = [("Authorization", f"Bearer {token}")] if token else []
-    headers = [*settings.fixed_headers().items(), *signed]
-
+def _prober(
+    settings: UpstreamConfig, link: Link, authority: Authority, sink: AuditSink, clock: Clock
+) -> Prober:
     def changed(era: Era) -> None:
         log.warning(
             "restart the shim to serve the upstream's new era; until then it is taken for what it was",
@@ -219,7 +217,7 @@ def _prober(settings: UpstreamConfig, link: Link, sink: AuditSink, clock: Clock)
 
     return Prober(
         settings.name,
-        lambda: probe(link, sink, settings.name, headers),
+        lambda: probe(link, sink, settings.name, authority.own()),
         clock,
         again_ms=settings.probe_again_ms,
         changed=changed,

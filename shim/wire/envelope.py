@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from shim.hub import rawjson
+from shim.hub.memo import remembered
 from shim.hub.rawjson import Members, RawJsonError
 from shim.wire.era import META_VERSION, MODERN_VERSIONS
 from shim.wire.errors import TASKS_EXTENSION, UpstreamFault, invalid_params, unsupported_version
@@ -63,9 +64,13 @@ class ModernMeta(msgspec.Struct, frozen=True):
 
 def read_modern_meta(params: Members) -> ModernMeta:
     """Read a modern request's `_meta`. Raises ClientFault, HTTP 400."""
-    raw = params.get("_meta")
+    return _read_meta(params.get("_meta", b"{}"))
+
+
+@remembered
+def _read_meta(raw: bytes) -> ModernMeta:
     try:
-        meta = rawjson.members(raw) if raw is not None else {}
+        meta = rawjson.members(raw)
         version = rawjson.string(meta.get(META_VERSION))
         if version is None:
             raise invalid_params(f"params._meta[{META_VERSION!r}]: required", 400)

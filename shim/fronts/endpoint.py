@@ -24,8 +24,9 @@ from shim.hub.rawjson import RawJsonError
 from shim.upstreams.base import Context, SessionLost, TaskUnknown, Upstream
 from shim.upstreams.http import Denied
 from shim.wire.era import Era, classify
-from shim.wire.errors import METHOD_NOT_FOUND, ShimError, UpstreamFault, internal, too_many
+from shim.wire.errors import ShimError, UpstreamFault, internal, too_many
 from shim.wire.jsonrpc import Message, Request, read_client, write_error
+from shim.wire.statuses import status_of_fault
 
 log = structlog.get_logger("shim")
 

@@ -73,17 +73,17 @@ def _read_meta(raw: bytes) -> ModernMeta:
         meta = rawjson.members(raw)
         version = rawjson.string(meta.get(META_VERSION))
         if version is None:
-            raise invalid_params(f"params._meta[{META_VERSION!r}]: required", 400)
+            raise invalid_params(f"params._meta[{META_VERSION!r}]: required")
         if version not in MODERN_VERSIONS:
             raise unsupported_version(version, MODERN_VERSIONS)
         declared = meta.get(META_CLIENT_CAPABILITIES)
         if declared is None or declared[:1] != _OBJECT:
-            raise invalid_params(f"params._meta[{META_CLIENT_CAPABILITIES!r}]: required, an object", 400)
+            raise invalid_params(f"params._meta[{META_CLIENT_CAPABILITIES!r}]: required, an object")
         capabilities = rawjson.members(declared)
         info = _object(meta.get(META_CLIENT_INFO))
         extensions = _object(capabilities.get("extensions"))
     except RawJsonError as exc:
-        raise invalid_params(f"params._meta: {exc}", 400) from exc
+        raise invalid_params(f"params._meta: {exc}") from exc
     kinds = {kind: capabilities[kind] for kind in KINDS if _declared(capabilities.get(kind))}
     return ModernMeta(
         version=version,

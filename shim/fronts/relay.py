@@ -29,15 +29,17 @@ Opened = Callable[[aiohttp.ClientResponse, bytes], Awaitable[bytes | None]]
 class Passed:
     """The headers that pass as they are between two sides of one era (HEADERS)."""
 
+    era: Era
     onwards: tuple[str, ...]
     back: tuple[str, ...]
 
 
 LEGACY_HEADERS = Passed(
+    Era.LEGACY,
     ("Accept", "Mcp-Session-Id", "Mcp-Protocol-Version", "Last-Event-ID"),
     ("Mcp-Session-Id", "WWW-Authenticate", "Retry-After", "Allow", "Mcp-Protocol-Version"),
 )
-MODERN_HEADERS = Passed(("Accept",), ("WWW-Authenticate", "Retry-After", "Allow"))
+MODERN_HEADERS = Passed(Era.MODERN, ("Accept",), ("WWW-Authenticate", "Retry-After", "Allow"))
 
 _JSON = b"{"
 _UNAUTHORIZED = (401, 403)
@@ -96,7 +98,7 @@ class Relay:
             if _is_error(answer):
                 reply.failed()
                 counted.outcome = "error"
-                self._link.judge(Era.LEGACY, response.status, answer)
+                self._link.judge(self._passed.era, response.status, answer)
             if opened is not None:
                 answer = await opened(response, answer) or answer
             elif tap is not None and answer.lstrip()[:1] == _JSON:

@@ -61,9 +61,9 @@ class Verbs:
     async def create(
         self, asked: Asked, params: dict[str, bytes], ttl_ms: int | None, *, session: SessionRow | None = None
     ) -> web.StreamResponse:
-        """Make a task and hand it out; over a client's own `session` upstream may answer instead."""
+        """Make a task and hand it out, over a client's own `session` where it drives one (LM-CREATE)."""
         made = await self._tasks.create(
-            asked.ctx, self._upstream, params, ttl_ms=ttl_ms, session=session, handle=session is None
+            asked.ctx, self._upstream, params, ttl_ms=ttl_ms, session=session, handle=True
         )
         if isinstance(made, Response):
             return await asked.reply.send(answer(asked.message.id, made))

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from shim.config import Config
 from shim.fronts.keyed import keyed_call
@@ -21,11 +22,12 @@ from shim.tasks.service import Tasks
 from shim.tasks.view import task_of
 from shim.upstreams.base import Context, Upstream
 from shim.wire.crossing import Crossing
-from shim.wire.envelope import ModernMeta, modern_error
+from shim.wire.envelope import ModernMeta, modern_error, recoded
 from shim.wire.era import Era
 from shim.wire.errors import invalid_params, method_not_found, missing_capability
 from shim.wire.jsonrpc import Message, Request, Response, write_error, write_result
 from shim.wire.statuses import status_of
+from shim.wire.url_elicitation import MAY_ASK, as_input_required, refuse_declined
 
 ACK = b'{"resultType":"complete"}'
 
@@ -100,6 +102,8 @@ class ModernFront:
         if handler is None:
             ctx.trace.rule("ML-GONE")
             raise method_not_found(request.method)
+        if request.method in MAY_ASK:
+            refuse_declined(request.params)
         if request.method in self._needs_extension and not call.meta.declares_tasks:
             ctx.trace.rule("ML-UNDECLARED")
             raise missing_capability()
@@ -107,7 +111,7 @@ class ModernFront:
             reply.endure()
         if request.method in self._stored or call.keyed is not None:
             await self._vouching.ensure(ctx)
-        response = await handler(call)
+        response = as_input_required(await handler(call), request.method, call.meta.capabilities)
         if response.error is not None:
             code, error_message, data = modern_error(response.error)
             ctx.trace.code = code
@@ -164,6 +168,8 @@ class ModernFront:
         call.ctx.trace.rule("ML-GET")
         row = await self._tasks.get(call.ctx, task_id_of(call.request.params))
         task = await self._tasks.shown(call.ctx, row)
+        if task.error is not None:
+            task = replace(task, error=recoded(task.error))
         return _result(write_get(self._dialect, task))
 
     async def _update(self, call: Call) -> Response:

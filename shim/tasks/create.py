@@ -81,9 +81,9 @@ async def _create(
     local: LocalTasks | None,
 ) -> TaskRow | Response:
     await room_for_one_more(room, ctx)
-    if local is not None:
-        return await local.create(ctx, upstream, params, ttl_ms=ttl_ms)
     session_id = session.session_id if session is not None else None
+    if local is not None:
+        return await local.create(ctx, upstream, params, ttl_ms=ttl_ms, session_id=session_id)
     made = await upstream.create(ctx, params, ttl_ms, session_id=session_id)
     if isinstance(made, Answered):
         return made.response

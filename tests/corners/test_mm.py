@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import pytest
 
 from shim.hub.status import Status
 from shim.ledger.protocol import LedgerError
+from shim.ledger.records import InputState
 from shim.tasks.terminal import End
-from tests.client import MODERN, ModernClient
+from tests.client import MODERN, LegacyClient, ModernClient
 from tests.corners.ml import ALICE, accept
-from tests.corners.mm import TASK, corner, handle, question, result, sent, shown, spaced, until
+from tests.corners.mm import TASK, ModernCorner, corner, handle, question, result, sent, shown, spaced, until
 from tests.scripted import Error, Raw, Seen
 
 pytestmark = pytest.mark.rule("MM-1")
@@ -197,6 +199,7 @@ async def test_a_client_that_leaves_mid_answer_owns_the_task_that_came(tmp_path:
         async with mm.client.stream("tools/call", {"name": "run"}) as answer:
             await stream.opened()
             answer.close()
+        await until(mm.has_left)
         await stream.result(handle())
         await until(mm.is_kept)
         mm.upstream.once("tasks/get", shown())
@@ -359,7 +362,7 @@ async def test_a_task_is_not_for_a_client_that_did_not_declare_them(tmp_path: Pa
 # -- update and cancel ---------------------------------------------------------------------------
 
 
-async def asked(mm: Any, *keys: str) -> None:
+async def asked(mm: ModernCorner, *keys: str) -> None:
     """Make a task that asks, and let its client see the questions."""
     await mm.create()
     mm.upstream.once(
@@ -368,9 +371,9 @@ async def asked(mm: Any, *keys: str) -> None:
     await mm.client.tasks("get", TASK)
 
 
-async def states(mm: Any) -> dict[str, str]:
+async def states(mm: ModernCorner) -> dict[str, str]:
     """What became of each question."""
-    every = ("outstanding", "answered", "delivered", "closed")
+    every: tuple[InputState, ...] = ("outstanding", "answered", "delivered", "closed")
     return {one.key: one.state for one in await mm.app.ledger.inputs(1, every)}
 
 
@@ -451,6 +454,48 @@ async def test_a_cancel_passes_and_the_server_decides(tmp_path: Path) -> None:
         assert (await mm.client.tasks("get", TASK)).result["status"] == "cancelled"
         assert (await mm.client.tasks("cancel", TASK)).result == {"resultType": "complete"}
         assert len(mm.upstream.seen("tasks/cancel")) == 1
+
+
+# -- what an old client of the same caller sees ---------------------------------------------------
+
+
+@asynccontextmanager
+async def old_client(mm: ModernCorner) -> AsyncIterator[LegacyClient]:
+    async with LegacyClient(mm.app.url, headers=ALICE) as client:
+        await client.initialize()
+        yield client
+
+
+async def test_an_old_client_sees_the_end_that_a_new_one_saw(tmp_path: Path) -> None:
+    async with corner(tmp_path) as mm, old_client(mm) as old:
+        await mm.create()
+        mm.upstream.once("tasks/get", shown(TASK, "completed", result=result()))
+        await mm.client.tasks("get", TASK)
+        mm.upstream.on("tasks/get", Error(-32602, "gone"))
+        assert (await old.tasks("get", TASK)).result["status"] == "completed"
+        assert (await old.tasks("result", TASK)).result["content"] == result()["content"]
+        listed = (await old.request("tasks/list")).result["tasks"]
+        assert [one["taskId"] for one in listed] == [TASK]
+
+
+async def test_a_cancel_of_an_old_client_is_the_end_for_a_new_one(tmp_path: Path) -> None:
+    async with corner(tmp_path) as mm, old_client(mm) as old:
+        await mm.create()
+        mm.upstream.on("tasks/get", shown())
+        mm.upstream.on("tasks/cancel", {"resultType": "complete"})
+        assert (await old.tasks("cancel", TASK)).result["status"] == "cancelled"
+        assert (await mm.client.tasks("get", TASK)).result["status"] == "cancelled"
+
+
+async def test_a_task_of_an_old_client_is_relayed_to_a_new_one(tmp_path: Path) -> None:
+    async with corner(tmp_path) as mm, old_client(mm) as old:
+        mm.upstream.once("tools/call", handle())
+        assert (await old.call("run", task={})).result["task"]["taskId"] == TASK
+        mm.upstream.once("tasks/get", shown(TASK, "input_required", inputRequests={"k": question()}))
+        assert (await mm.client.tasks("get", TASK)).result["inputRequests"] == {"k": question()}
+        mm.upstream.on("tasks/update", {"resultType": "complete"})
+        await mm.client.tasks("update", TASK, inputResponses={"k": accept(ok=True)})
+        assert await states(mm) == {"k": "delivered"}
 
 
 # -- under a key ---------------------------------------------------------------------------------

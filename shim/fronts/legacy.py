@@ -46,6 +46,7 @@ class LegacyFront:
         self._config = config
         self.upstream = upstream
         self._dialects = dialects
+        self._legacy = [dialect for dialect in dialects.values() if dialect.era == "legacy"]
         self._relay = relay
         self._sessions = sessions
         self._tasks = tasks
@@ -154,12 +155,11 @@ class LegacyFront:
 
     def _dialects_naming(self, message: Request) -> list[str]:
         """Give the legacy dialects that have the request as their own, where they are not all of them."""
-        legacy = [dialect for dialect in self._dialects.values() if dialect.era == "legacy"]
         if message.method == CALL and "task" in message.params:
-            return [dialect.name for dialect in legacy if dialect.creates_by_param]
+            return [dialect.name for dialect in self._legacy if dialect.creates_by_param]
         if not message.method.startswith("tasks/"):
             return []
-        return [dialect.name for dialect in legacy if message.method in dialect.methods.names()]
+        return [dialect.name for dialect in self._legacy if message.method in dialect.methods.names()]
 
 
 def _named(http: web.BaseRequest, message: Message | None) -> str | None:

@@ -63,7 +63,7 @@ class Facing:
         """Give the front that passes legacy clients through (LL)."""
         ledger, clock = self.tasks.room.ledger, self.tasks.room.clock
         return LegacyFront(
-            self.config, upstream, self.dialects, self.relay,
+            self.config, upstream, Detector(self.config, self.dialects, ledger), self.relay,
             ClientSessions(self.config, ledger, upstream, clock),
             LegacyTasks(self.config, upstream, self.relay, self.tasks), self.resolver,
             Vouching(self.vouches, upstream),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from shim.hub import rawjson
+from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.upstreams.base import Context, Question, SessionEvents
 from shim.wire.envelope import related_task_of
@@ -34,11 +35,14 @@ class Host(Protocol):
 class Hearing:
     """Takes up what one session's server says, and tells the tasks room what concerns a task."""
 
-    def __init__(self, host: Host, events: SessionEvents, list_changed: Callable[[], None]) -> None:
+    def __init__(
+        self, host: Host, events: SessionEvents, dialect: Dialect | None, list_changed: Callable[[], None]
+    ) -> None:
         self.calls: dict[bytes, Call] = {}
         """The requests under way, by id, which is their progress token too."""
         self._host = host
         self._events = events
+        self._dialect = dialect
         self._list_changed = list_changed
         self._held: list[tuple[Context, Request, int | None]] = []
         self._announced: dict[bytes, int] = {}
@@ -61,11 +65,12 @@ class Hearing:
         if isinstance(message, Request):
             await self._heard_request(ctx, message, task_pk, on_call=on_call)
             return
+        if self._dialect is not None and message.method == self._dialect.methods.status_notification:
+            await self._heard_status(message, self._dialect)
+            return
         match message.method:
             case "notifications/progress":
                 await self._heard_progress(message)
-            case "notifications/tasks/status":
-                await self._heard_status(message)
             case "notifications/tools/list_changed":
                 self._list_changed()
             case "notifications/message":
@@ -112,8 +117,8 @@ class Hearing:
         tasks = self._host.tasks
         return next(iter(tasks.values())) if len(tasks) == 1 else None
 
-    async def _heard_status(self, message: Notification) -> None:
-        task_id = rawjson.string(message.params.get("taskId")) or related_task_of(message.params)
+    async def _heard_status(self, message: Notification, dialect: Dialect) -> None:
+        task_id = dialect.named(message.params) or related_task_of(message.params)
         pk = self._host.tasks.get(task_id or "")
         if pk is None:
             return

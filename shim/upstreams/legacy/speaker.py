@@ -205,7 +205,7 @@ class LegacyUpstream:
 
     async def get(self, ctx: Context, row: TaskRow) -> Reading:
         """Read the task's state."""
-        params = {"taskId": rawjson.encode(row.upstream_task_id)}
+        params = self.dialect.naming(row.upstream_task_id)
         response = await self._sessions.on_task(
             ctx, row, lambda session: session.request(ctx, self.dialect.methods.get, params)
         )
@@ -221,7 +221,7 @@ class LegacyUpstream:
         method = self.dialect.methods.result
         if not method:
             raise NotYet
-        params = {"taskId": rawjson.encode(row.upstream_task_id)}
+        params = self.dialect.naming(row.upstream_task_id)
         response = await self._sessions.on_task(
             ctx,
             row,
@@ -246,7 +246,7 @@ class LegacyUpstream:
         method = self.dialect.methods.cancel
         if not method:
             return False
-        params = {"taskId": rawjson.encode(row.upstream_task_id)}
+        params = self.dialect.naming(row.upstream_task_id)
         response = await self._sessions.on_task(
             ctx, row, lambda session: session.request(ctx, method, params)
         )
@@ -285,10 +285,7 @@ class LegacyUpstream:
         method = self.dialect.methods.answer
         if not method:
             return False
-        params = {
-            "taskId": rawjson.encode(row.upstream_task_id),
-            "inputResponses": rawjson.join({asked.key: asked.response or b"{}"}),
-        }
+        params = self.dialect.answering(row.upstream_task_id, {asked.key: asked.response or b"{}"})
         response = await self._sessions.on_task(
             ctx, row, lambda session: session.request(ctx, method, params)
         )

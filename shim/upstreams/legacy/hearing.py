@@ -45,6 +45,8 @@ class Hearing:
         self._dialect = dialect
         self._list_changed = list_changed
         self._held: list[tuple[Context, Request, int | None]] = []
+        self._reporting: dict[bytes, str] = {}
+        """Progress token -> the upstream id of the task whose create had it."""
         self._announced: dict[bytes, int] = {}
         """Request id -> task, as a status notification named it before the request came."""
 
@@ -75,6 +77,13 @@ class Hearing:
                 self._list_changed()
             case "notifications/message":
                 await self._heard_log(message)
+
+    def reports(self, token: bytes, upstream_task_id: str) -> None:
+        """Note whose progress comes under a create's token; those of tasks that ended are forgotten."""
+        if self._host.reserved <= 1:  # no other create is on its way into the ledger
+            living = self._host.tasks
+            self._reporting = {one: named for one, named in self._reporting.items() if named in living}
+        self._reporting[token] = upstream_task_id
 
     async def release_held(self) -> None:
         """Let the questions through that waited for a create: matched now, or refused."""
@@ -127,10 +136,12 @@ class Hearing:
         await self._events.status(pk)
 
     async def _heard_progress(self, message: Notification) -> None:
-        call = self.calls.get(message.params.get("progressToken", b""))
+        token = message.params.get("progressToken", b"")
+        call = self.calls.get(token)
         if call is None:
             text = rawjson.string(message.params.get("message"))
-            pk = self._host.tasks.get(related_task_of(message.params) or "", self._only_task())
+            task_id = self._reporting.get(token) or related_task_of(message.params)
+            pk = self._only_task() if task_id is None else self._host.tasks.get(task_id)
             if text and pk is not None:
                 await self._events.progress(pk, text)
         elif call.ctx.notify is not None and call.ctx.progress_token is not None:

@@ -231,6 +231,10 @@ class LegacySession:
                 await self._stream
             self._stream = None
 
+    def reports(self, token: bytes, upstream_task_id: str) -> None:
+        """Note whose progress comes under a create's token from now on (ML-PROGRESS)."""
+        self._hearing.reports(token, upstream_task_id)
+
     async def keep(self, upstream_task_id: str, pk: int) -> None:
         """Note a task that is in the ledger now and let the questions through that came before it."""
         self.tasks[upstream_task_id] = pk

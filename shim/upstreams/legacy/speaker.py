@@ -193,6 +193,8 @@ class LegacyUpstream:
             if response.error is not None:
                 self._catalog(ctx).changed()  # the refusal may be about tasks
             return Answered(response)
+        if ctx.progress_token is not None and response.id is not None:
+            session.reports(response.id, reading.task.task_id)
         return Created(reading, session.id if session.wire_id else None, reading.task.meta)
 
     async def keep(self, row: TaskRow) -> None:

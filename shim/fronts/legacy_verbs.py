@@ -56,7 +56,7 @@ class Verbs:
         task_id = asked.dialect.named(asked.message.params)
         if task_id is None:
             raise invalid_params(f"params.{asked.dialect.fields.task_id}: expected a string")
-        return await own(self._ledger, asked.ctx, task_id)
+        return await own(self._tasks.room, asked.ctx, task_id)
 
     async def create(
         self, asked: Asked, params: dict[str, bytes], ttl_ms: int | None, *, session: SessionRow | None = None

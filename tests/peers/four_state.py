@@ -1,6 +1,7 @@
 """A four-state server and a four-state client with the tools and jobs of the other peers; there is no SDK."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -25,7 +26,7 @@ async def _slow_compute(job: Job, arguments: Mapping[str, Any]) -> Json:
     job.say("computing")
     await job.pause(seconds)
     said = f"computed {arguments.get('label', '')} in {seconds:g} s"
-    return text(said, structuredContent={"seconds": seconds})
+    return text(said, structuredContent={"seconds": seconds}, isError=False)
 
 
 async def _failing_job(job: Job, _: Mapping[str, Any]) -> Json:
@@ -42,12 +43,13 @@ async def _confirm_delete(job: Job, arguments: Mapping[str, Any]) -> Json:
     schema = {"type": "object", "properties": {"confirm": {"type": "boolean"}}, "required": ["confirm"]}
     answer = await job.ask(f"Delete {arguments.get('filename')}?", schema)
     if answer.get("action") != "accept":
-        return text(f"kept {arguments.get('filename')} ({answer.get('action')})")
-    return text(f"deleted {arguments.get('filename')}")
+        return text(f"kept {arguments.get('filename')} ({answer.get('action')})", isError=False)
+    return text(f"deleted {arguments.get('filename')}", isError=False)
 
 
 async def _echo(_: Job, arguments: Mapping[str, Any]) -> Json:
-    return text("echoed", structuredContent=arguments.get("value"))
+    value = arguments.get("value")
+    return text(json.dumps(value, sort_keys=True), structuredContent=value, isError=False)
 
 
 TOOLS = {
@@ -142,6 +144,19 @@ async def unknown_id(client: FourStateClient) -> Any:
     return [await _error(client.request(method, {"taskId": "nobody"})) for method in methods]
 
 
+async def payload(client: FourStateClient) -> Any:
+    """A payload with every key that the two eras have for themselves."""
+    keys = (
+        "task", "taskId", "status", "ttl", "ttlMs", "pollInterval", "pollIntervalMs", "resultType",
+        "inputRequests", "inputResponses", "requestState", "execution", "_meta", "cacheScope",
+    )  # fmt: skip
+    value = {key: {"io.modelcontextprotocol/related-task": {"taskId": key}} for key in keys}
+    task_id = await client.start("echo", value=value)
+    await _ended(client, task_id)
+    result = await client.request("tasks/result", {"taskId": task_id})
+    return bool(result["structuredContent"] == value)
+
+
 async def expiry(client: FourStateClient) -> Any:
     task_id = await client.start("slow_compute", seconds=0, ttl=500)
     while (code := await _error(client.state(task_id))) is None:  # noqa: ASYNC110 - a poll
@@ -161,7 +176,7 @@ JOBS: dict[str, Callable[[FourStateClient], Awaitable[Any]]] = {
     job.__name__: job
     for job in (
         poll_then_result, wait_for_result, give_input, cancel, tool_error, protocol_error, immediate_answer,
-        list_tasks, unknown_id, expiry,
+        list_tasks, unknown_id, payload, expiry,
     )
 }  # fmt: skip
 

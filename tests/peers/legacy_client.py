@@ -299,6 +299,19 @@ async def immediate_answer(c: Connection) -> Any:
         return made["content"][0]["text"]
 
 
+async def payload(c: Connection) -> Any:
+    """A payload with every key that the two eras have for themselves."""
+    keys = (
+        "task", "taskId", "status", "ttl", "ttlMs", "pollInterval", "pollIntervalMs", "resultType",
+        "inputRequests", "inputResponses", "requestState", "execution", "_meta", "cacheScope",
+    )  # fmt: skip
+    value = {key: {"io.modelcontextprotocol/related-task": {"taskId": key}} for key in keys}
+    async with c.open() as session:
+        task_id = await create(session, "echo", value=value)
+        await poll(session, task_id)
+        return (await result(session, task_id))["structuredContent"] == value
+
+
 async def expiry(c: Connection) -> Any:
     """A task is asked for until its time is over."""
     async with c.open() as session:
@@ -405,6 +418,7 @@ JOBS: dict[str, Callable[[Connection], Awaitable[Any]]] = {
         cancel,
         cancelled,
         immediate_answer,
+        payload,
         expiry,
         list_tasks,
         tool_error,
@@ -417,7 +431,7 @@ JOBS: dict[str, Callable[[Connection], Awaitable[Any]]] = {
     )
 }
 
-ONLY_WHEN_NAMED = {"cancelled", "immediate_answer", "expiry"}
+ONLY_WHEN_NAMED = {"cancelled", "immediate_answer", "payload", "expiry"}
 
 
 async def run(url: str, names: list[str], headers: dict[str, str]) -> dict[str, Any]:

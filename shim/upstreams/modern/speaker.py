@@ -135,6 +135,19 @@ class ModernUpstream:
     async def keep(self, row: TaskRow) -> None:
         """Do nothing: no question comes but in the task itself."""
 
+    async def find(self, ctx: Context, task_id: str) -> Reading | None:
+        """Look for a task."""
+        params = {self.dialect.fields.task_id: rawjson.encode(task_id)}
+        response = await self._exchange.ask(ctx, str(self.dialect.methods.get), params)
+        if response.error is not None and code(response.error) == INVALID_PARAMS:
+            return None
+        if response.result is None:
+            raise as_fault(response)
+        try:
+            return read_task(self.dialect, rawjson.members(response.result))
+        except TaskUnknownError:
+            return None
+
     async def get(self, ctx: Context, row: TaskRow) -> Reading:
         """Read the task's state, with its payload where it has ended."""
         response = await self._on_task(ctx, row, str(self.dialect.methods.get))

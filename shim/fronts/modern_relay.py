@@ -211,7 +211,7 @@ class ModernRelay:
             asked.ctx.trace.rule("ML-UNDECLARED")
             raise missing_capability()
         await self._vouching.ensure(asked.ctx)
-        return await own(self._tasks.room.ledger, asked.ctx, task_id_of(asked.request.params))
+        return await own(self._tasks.room, asked.ctx, task_id_of(asked.request.params))
 
     def _relayed(self, row: TaskRow) -> bool:
         """Tell whether the server is to be asked itself: the task lives there, by that id, and goes on."""

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -357,6 +358,18 @@ async def test_a_task_is_not_for_a_client_that_did_not_declare_them(tmp_path: Pa
         reply = await mm.client.tasks(verb, TASK, inputResponses={})
         assert (reply.status, reply.error["code"]) == (400, -32021)
         assert mm.upstream.seen(f"tasks/{verb}") == []
+
+
+@pytest.mark.rule("OWN-ADOPT")
+async def test_a_task_from_before_the_shim_goes_on(tmp_path: Path) -> None:
+    until_then = {"adopt_until": datetime(2999, 1, 1, tzinfo=UTC)}
+    async with corner(tmp_path, ownership=until_then) as mm:
+        mm.upstream.on("tasks/get", spaced({"result": shown()}))
+        reply = await mm.client.tasks("get", TASK)
+        assert reply.body.startswith(b"\n {\n   ")
+        async with ModernClient(mm.app.url, headers={"Authorization": "Bearer bob"}) as bob:
+            assert (await bob.tasks("get", TASK)).error["code"] == -32602
+    assert [event["task_id"] for event in mm.events("adopted")] == [TASK]
 
 
 # -- update and cancel ---------------------------------------------------------------------------

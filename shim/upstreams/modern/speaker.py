@@ -144,7 +144,7 @@ class ModernUpstream:
         if response.result is None:
             raise as_fault(response)
         try:
-            return read_task(self.dialect, rawjson.members(response.result))
+            return read_shown(self.dialect, rawjson.members(response.result))
         except TaskUnknownError:
             return None
 

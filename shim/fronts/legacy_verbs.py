@@ -53,10 +53,10 @@ class Verbs:
     async def own(self, asked: Asked) -> TaskRow:
         """Give the task a request names, if it is the caller's. Raises ClientFault."""
         asked.ctx.trace.rule("LL-OWN")
-        task_id = rawjson.string(asked.message.params.get("taskId"))
+        task_id = asked.dialect.named(asked.message.params)
         if task_id is None:
-            raise invalid_params("params.taskId: expected a string")
-        return await own(self._ledger, asked.ctx, task_id)
+            raise invalid_params(f"params.{asked.dialect.fields.task_id}: expected a string")
+        return await own(self._tasks.room, asked.ctx, task_id)
 
     async def create(
         self, asked: Asked, params: dict[str, bytes], ttl_ms: int | None, *, session: SessionRow | None = None
@@ -111,13 +111,14 @@ class Verbs:
 
     async def responses(self, asked: Asked, row: TaskRow) -> Mapping[str, bytes]:
         """Read answers by key (CS-INPUT); one that came on a stream may be named by its request's id."""
-        raw = asked.message.params.get("inputResponses", b"")
+        name = str(asked.dialect.fields.input_responses)
+        raw = asked.message.params.get(name, b"")
         try:
             given = rawjson.strict_members(raw)
             for response in given.values():
                 rawjson.members(response)
         except rawjson.RawJsonError as exc:
-            raise invalid_params(f"params.inputResponses: {exc}") from exc
+            raise invalid_params(f"params.{name}: {exc}") from exc
         known = await self._ledger.inputs(row.pk, ("outstanding", "answered", "delivered", "closed"))
         by_id = {rawjson.string(one.upstream_id): one.key for one in known if one.upstream_id is not None}
         return {by_id.get(key, key): response for key, response in given.items()}

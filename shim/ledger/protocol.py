@@ -172,6 +172,9 @@ class Ledger(Protocol):
     async def asked_under(self, session_id: str, request_id: bytes) -> AskRow | None:
         """Give the question that was sent over a session under an id."""
 
+    async def release_input(self, task_pk: int, key: str) -> None:
+        """Make an answered question outstanding again: the upstream would not have the answer."""
+
     async def close_inputs(self, task_pk: int) -> None:
         """Close what is not delivered (INPUT-END)."""
 

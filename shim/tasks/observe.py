@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from shim.hub.codec import CodecError
+from shim.hub.codec import CodecError, Reading
 from shim.hub.status import TERMINAL, Status
 from shim.hub.task import Task
 from shim.ledger.records import TaskRow
@@ -64,6 +64,15 @@ class Observer:
             flight.add_done_callback(lambda _: self._flights.pop(key, None))
         return await asyncio.shield(flight)
 
+    async def take(self, ctx: Context, row: TaskRow, reading: Reading) -> TaskRow:
+        """Take in what a look at a task showed, whoever looked, and give the task as it now is."""
+        self._unknown_since.pop(row.pk, None)
+        for one in reading.lenient:
+            ctx.trace.lenient(one.rule, one.detail)
+        latest = await self._advance(ctx, row, reading.task)
+        self._remember(latest)
+        return latest
+
     async def record(self, row: TaskRow, task: Task, *, ctx: Context | None = None) -> TaskRow:
         """Take one observation of a task that has not ended into the ledger."""
         observed = await self._room.ledger.observe(
@@ -115,12 +124,7 @@ class Observer:
         except CodecError as exc:
             ctx.trace.event("upstream.invalid", rule="HUB-4", detail=str(exc))
             raise
-        self._unknown_since.pop(row.pk, None)
-        for one in reading.lenient:
-            ctx.trace.lenient(one.rule, one.detail)
-        latest = await self._advance(ctx, row, reading.task)
-        self._remember(latest)
-        return latest
+        return await self.take(ctx, row, reading)
 
     async def _advance(self, ctx: Context, row: TaskRow, task: Task) -> TaskRow:
         if row.status in TERMINAL:

@@ -254,7 +254,7 @@ MODERN_TASK = {
 }
 
 
-@pytest.mark.rule("DUR-3", "KEYS", "LM-CREATE", "MM-1")
+@pytest.mark.rule("DUR-3", "KEYS")
 @pytest.mark.parametrize("first", ["legacy", "modern"])
 @pytest.mark.parametrize(
     "answer", [{"resultType": "complete", **text("hi")}, MODERN_TASK], ids=["result", "task"]

@@ -107,7 +107,7 @@ class HostedFront:
         handler = self._verbs.handler(asked) or self._handlers.get(message.method)
         if handler is None:
             raise method_not_found(message.method)
-        if message.method.startswith("tasks/"):
+        if self._detector.about_tasks(message.method):
             await self._vouching.ensure(ctx)
         return await self._once.serve(asked, lambda: self._called_off_at_will(asked, handler(asked)))
 

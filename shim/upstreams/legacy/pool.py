@@ -193,18 +193,20 @@ class Pool:
                     session.tasks[task.upstream_task_id] = task.pk
                 self._keep(group, session)
 
-    async def _new(self, ctx: Context, group: _Group) -> LegacySession:
+    async def _new(self, ctx: Context, group: _Group, *, evicts: bool = True) -> LegacySession:
+        """Open a session; at a bound one that nothing needs makes way for it, or it is refused."""
         mine = sum(
             len(one.sessions) + one.opening
             for (key, _), one in self._groups.items()
             if key == ctx.caller.key and ctx.caller.kind != "none"
         )
-        if mine >= self.limits.per_caller:
+        if mine >= self.limits.per_caller and not (evicts and self._evict(ctx.caller.key)):
             raise too_many(
                 "the caller's upstream sessions are all in use (sessions.per_caller): end a task or wait",
                 retry_after_s=1,
             )
-        if len(self._by_id) + self._opening >= self.limits.total:
+        full = len(self._by_id) + self._opening >= self.limits.total
+        if full and not (evicts and self._evict(None)):
             raise all_in_use("all upstream sessions are in use (sessions.total): wait", retry_after_s=1)
         group.opening += 1
         self._opening += 1
@@ -226,11 +228,22 @@ class Pool:
         if caller_kind == "none" and session.free:
             self._retire(session)
 
+    def _evict(self, caller: str | None) -> bool:
+        """Drop the session, of a caller or of anyone, that was idle for longest; False if there is none."""
+        idle = [one for one in self._by_id.values() if one.free and caller in {None, one.row.caller}]
+        if idle:
+            self._retire(min(idle, key=lambda one: one.idle_since_ms))
+        return bool(idle)
+
     def _retire(self, session: LegacySession) -> None:
         self._forget(session)
-        task = asyncio.create_task(session.close())
+        task = asyncio.create_task(self._close(session))
         self._warming.add(task)
         task.add_done_callback(self._warming.discard)
+
+    async def _close(self, session: LegacySession) -> None:
+        await session.close()
+        await self._ledger.close_session(session.id)
 
     def _forget(self, session: LegacySession) -> None:
         self._by_id.pop(session.id, None)
@@ -253,7 +266,7 @@ class Pool:
 
     async def _spare(self, ctx: Context, group: _Group) -> None:
         with contextlib.suppress(Exception):  # a spare is a courtesy; the create that needs one reports
-            await self._new(ctx, group)
+            await self._new(ctx, group, evicts=False)
 
 
 async def _listen(ctx: Context, session: LegacySession) -> None:

@@ -16,7 +16,7 @@ from shim.tasks.recording import record
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Context, Upstream
 from shim.wire.envelope import ModernMeta, modern_error
-from shim.wire.errors import UpstreamFault
+from shim.wire.errors import INVALID_PARAMS, UpstreamFault
 from shim.wire.jsonrpc import Request, Response, read_upstream, write_result
 from shim.wire.modern import read_shown
 
@@ -83,10 +83,17 @@ class Seen:
         return write_result(asked.request.id, rawjson.join(self.renamed(members, row)))
 
     async def shown(self, asked: Asked, row: TaskRow, response: Response) -> bytes | None:
-        """Take a tasks/get answer in; gives another in its place where another end was shown before."""
-        if response.result is None:
-            return None
-        now, agrees = await self._take(asked.ctx, row, rawjson.members(response.result))
+        """Take a tasks/get answer in; gives another in its place where the ledger has another end.
+
+        Raises task_expired.
+        """
+        if response.error is not None:
+            if modern_error(response.error)[0] != INVALID_PARAMS:
+                return None
+            now = await self._tasks.observer.missed(asked.ctx, row)
+            agrees = now.status not in TERMINAL
+        else:
+            now, agrees = await self._take(asked.ctx, row, rawjson.members(response.result or b"{}"))
         if agrees:
             return None
         task = await self._tasks.shown(asked.ctx, now)

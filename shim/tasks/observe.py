@@ -109,6 +109,26 @@ class Observer:
         await self._results.drop(row.pk)
         return observed.row
 
+    async def missed(self, ctx: Context, row: TaskRow) -> TaskRow:
+        """Act on an upstream that does not know the task: lost only when said twice (ML-SESSION-LOST).
+
+        Raises task_expired after its ttl.
+        """
+        room = self._room
+        now_ms = room.clock.now_ms()
+        if row.cancel_requested:
+            return await self.end(row, End(Status.CANCELLED), ctx=ctx)
+        if row.max_ttl_ms is not None and now_ms > row.first_seen_ms + row.max_ttl_ms:
+            await room.ledger.expire(row.pk, now_ms)
+            raise task_expired()
+        since = self._unknown_since.setdefault(row.pk, room.clock.ticks_ms())
+        if room.clock.ticks_ms() - since < room.config.tasks.lost_confirm_ms:
+            return row
+        del self._unknown_since[row.pk]
+        fault = lost_task()
+        ctx.trace.event("task.lost", task_id=row.task_id, reason="unknown_twice")
+        return await self.end(row, End(Status.FAILED, error=error(fault.code, fault.message)), ctx=ctx)
+
     def _fresh(self, row: TaskRow, seen: _Seen) -> bool:
         hint = row.poll_interval_ms or self._room.config.tasks.default_poll_interval_ms
         age_ms = self._room.clock.ticks_ms() - seen.at_ticks_ms
@@ -118,7 +138,7 @@ class Observer:
         try:
             reading = await self._room.upstream(row).get(ctx, row)
         except TaskUnknown:
-            return await self._missed(ctx, row)
+            return await self.missed(ctx, row)
         except SessionLost:
             return row
         except CodecError as exc:
@@ -185,23 +205,6 @@ class Observer:
                     await changed.wait()
             except TimeoutError:
                 return
-
-    async def _missed(self, ctx: Context, row: TaskRow) -> TaskRow:
-        """Act on an upstream that does not know the task: lost only when said twice (ML-SESSION-LOST)."""
-        room = self._room
-        now_ms = room.clock.now_ms()
-        if row.cancel_requested:
-            return await self.end(row, End(Status.CANCELLED), ctx=ctx)
-        if row.max_ttl_ms is not None and now_ms > row.first_seen_ms + row.max_ttl_ms:
-            await room.ledger.expire(row.pk, now_ms)
-            raise task_expired()
-        since = self._unknown_since.setdefault(row.pk, room.clock.ticks_ms())
-        if room.clock.ticks_ms() - since < room.config.tasks.lost_confirm_ms:
-            return row
-        del self._unknown_since[row.pk]
-        fault = lost_task()
-        ctx.trace.event("task.lost", task_id=row.task_id, reason="unknown_twice")
-        return await self.end(row, End(Status.FAILED, error=error(fault.code, fault.message)), ctx=ctx)
 
     def _remember(self, row: TaskRow) -> None:
         self._seen[row.pk] = _Seen(self._room.clock.ticks_ms(), row.last_updated_at)

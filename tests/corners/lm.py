@@ -19,7 +19,7 @@ from typing import Any
 
 from shim.app import App, running
 from tests.client import MODERN, TASKS_EXTENSION, LegacyClient, ModernClient
-from tests.corners.ml import ALICE, HandClock
+from tests.corners.ml import ALICE, HandClock, accept
 from tests.scripted import Scriptable, Scripted, tool
 from tests.shim import config_for
 
@@ -154,6 +154,16 @@ class Corner:
         """The audit events of one name."""
         lines = (json.loads(line) for line in self.audit.read_text().splitlines())
         return [event for event in lines if event["event"] == name]
+
+
+async def accept_all(lm: Corner, task_id: str, count: int) -> list[Any]:
+    """Wait for a task's result and accept the next questions that come meanwhile; gives them."""
+    async with lm.client.stream("tasks/result", {"taskId": task_id}) as stream:
+        asked = []
+        for _ in range(count):
+            asked.append(await stream.message())
+            await lm.client.respond(asked[-1]["id"], accept(ok=True))
+        return asked
 
 
 @asynccontextmanager

@@ -137,7 +137,7 @@ class Verbs:
 
     def _shown(self, task: Task) -> Task:
         """Show a tool's error as the state the operator wants for it (LM-GET)."""
-        return with_tool_error(task) if self._config.legacy.tool_error_status == "failed" else task
+        return with_tool_error(task, self._config.legacy.tool_error_status)
 
     async def _say(self, asked: Asked, result: bytes) -> web.StreamResponse:
         return await asked.reply.send(write_result(asked.message.id, result))

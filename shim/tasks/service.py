@@ -22,6 +22,8 @@ from shim.tasks.sweep import Sweeper
 from shim.tasks.view import task_of
 from shim.tasks.watch import Watchers
 from shim.upstreams.base import Context, Upstream
+from shim.upstreams.http import Denied
+from shim.wire.errors import UpstreamFault
 from shim.wire.jsonrpc import Response
 
 
@@ -101,8 +103,17 @@ class Tasks:
         return await cancel(self.room, self.observer, ctx, row, pin=pin)
 
     async def ended(self, ctx: Context, row: TaskRow) -> TaskRow:
-        """Wait until a task ends, looking at the pace upstream asks for. Raises ShimError."""
-        row = await self.observer.current(ctx, row)  # a fault of the caller's own is told at once
+        """Wait until a task ends, looking at the pace upstream asks for. Raises ClientFault, Denied.
+
+        A server that is away is waited for: an error here would be taken for the task's own.
+        """
+        if not self.watchers.watched(row):
+            try:
+                row = await self.observer.current(ctx, row)  # a fault of the caller's own is told at once
+            except Denied:
+                raise
+            except UpstreamFault:
+                pass
         return row if row.status in TERMINAL else await self.watchers.ended(row)
 
     async def page(

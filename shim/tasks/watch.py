@@ -35,6 +35,10 @@ class Watchers:
         self._observer = observer
         self._watched: dict[int, _Watch] = {}
 
+    def watched(self, row: TaskRow) -> bool:
+        """Tell whether someone waits for the task, so that it is looked at already."""
+        return row.pk in self._watched
+
     @contextmanager
     def watching(self, row: TaskRow, wake: asyncio.Event | None = None) -> Iterator[asyncio.Event]:
         """Give an event that is set at every change of the task; the watcher clears it.

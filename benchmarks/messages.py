@@ -44,13 +44,13 @@ class Speaker:
         """Build a JSON-RPC request."""
         if self.modern:
             params = {**params, "_meta": MODERN_META}
-        body = json.dumps({"jsonrpc": "2.0", "id": FIRST_ID, "method": method, "params": params})
-        before, after = self._post(method, params, body.encode()).split(_HERE.encode(), 1)
+        body = _compact({"jsonrpc": "2.0", "id": FIRST_ID, "method": method, "params": params})
+        before, after = self._post(method, params, body).split(_HERE.encode(), 1)
         return Template(before, after)
 
     def notification(self, method: str) -> bytes:
         """Build a JSON-RPC notification."""
-        return self._post(method, {}, json.dumps({"jsonrpc": "2.0", "method": method}).encode())
+        return self._post(method, {}, _compact({"jsonrpc": "2.0", "method": method}))
 
     def stream(self) -> bytes:
         """Build the GET that opens a session's stream."""
@@ -78,3 +78,8 @@ class Speaker:
         }
         text = "".join(f"{name}: {value}\r\n" for name, value in every.items())
         return f"{verb} {place.path or '/'} HTTP/1.1\r\n{text}\r\n".encode()
+
+
+def _compact(message: Mapping[str, Any]) -> bytes:
+    """Encode as the clients in the field do, without white space."""
+    return json.dumps(message, separators=(",", ":")).encode()

@@ -6,6 +6,7 @@ Stopping has four phases: not ready, no new connections, open streams handed bac
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 from aiohttp import web
@@ -19,28 +20,16 @@ from shim.audit.sink import FileSink, NullSink, new_instance
 from shim.audit.trace import Trace
 from shim.behind import Behind, Speaks, configured, found, speakers
 from shim.callers.keys import Keys
-from shim.callers.resolve import Resolver, build_resolver
+from shim.callers.resolve import build_resolver
 from shim.callers.vouch import CredentialStore, VouchBook
 from shim.clock import Clock, SystemClock
 from shim.config import Config, digest, service_token
-from shim.fronts.detect import Detector
-from shim.fronts.endpoint import Endpoint, Front
+from shim.config.service import UpstreamConfig
+from shim.facing import Facing
+from shim.fronts.endpoint import Endpoint
 from shim.fronts.guard import Guard
-from shim.fronts.hosted.asking import Asking
-from shim.fronts.hosted.calls import Calls
-from shim.fronts.hosted.feed import Feed
-from shim.fronts.hosted.front import HostedFront
-from shim.fronts.hosted.sessions import HostedSessions
-from shim.fronts.hosted.streams import EventIds, Streams
-from shim.fronts.hosted.verbs import HostedVerbs
-from shim.fronts.legacy import LegacyFront
-from shim.fronts.legacy_tasks import LegacyTasks
-from shim.fronts.legacy_verbs import Verbs
-from shim.fronts.modern import ModernFront
 from shim.fronts.relay import Relay
-from shim.fronts.sessions import ClientSessions
 from shim.fronts.sunset import sunset_headers
-from shim.fronts.vouching import Vouching
 from shim.hub.dialect import Dialect
 from shim.hub.registry import load_dialects
 from shim.ledger.sqlite import SqliteLedger
@@ -48,11 +37,10 @@ from shim.tasks.questions import Questions
 from shim.tasks.room import Room
 from shim.tasks.service import Tasks
 from shim.upstreams.authority import Authority
-from shim.upstreams.base import Upstream
 from shim.upstreams.http import Limits, Link, open_client
 from shim.upstreams.legacy.session import LegacySession
-from shim.upstreams.probing import probe
-from shim.wire.era import Era
+from shim.upstreams.prober import Prober
+from shim.upstreams.probing import Probed, probe
 from shim.wire.ids import IdMaker
 
 log = structlog.get_logger("shim")
@@ -73,6 +61,7 @@ class App:
     tasks: Tasks
     behind: Behind
     ledger: SqliteLedger
+    prober: Prober
 
 
 @contextlib.asynccontextmanager
@@ -88,6 +77,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         stack.callback(sink.close)
         settings = config.upstream[0]
         link = await _link(stack, config, sink)
+        prober = _prober(settings, link, sink, clock)
         ledger = SqliteLedger(
             config.ledger.path, clock, synchronous=config.ledger.synchronous,
             lock_wait_ms=config.ledger.lock_wait_ms, cache_rows=config.ledger.cache_rows,
@@ -108,31 +98,35 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         )
         room = Room(config, ledger, {}, clock, sink)
         questions = Questions(room)
-        epoch = await ledger.next_epoch()
-        ids = IdMaker(epoch)
-        behind = speakers(
-            config, settings, await _speaks(config, dialects, link, sink), dialects, link, authority,
-            ids, clock, ledger, questions, _on_list_changed(room),
+        ids = IdMaker(epoch := await ledger.next_epoch())
+        behind = Behind(
+            await _speaks(settings, dialects, prober),
+            partial(
+                speakers, config, settings, dialects=dialects, link=link, authority=authority, ids=ids,
+                clock=clock, ledger=ledger, events=questions, on_list_changed=_on_list_changed(room),
+            ),
         )  # fmt: skip
         stack.push_async_callback(behind.close)
         room.upstreams = behind.speakers
         tasks = Tasks(room, keys, questions, instance=instance, dialects=dialects)
         stack.push_async_callback(tasks.close)
         resolver = build_resolver(config.identity, keys, judged=judged)
+        facing = Facing(config, tasks, dialects, Relay(link, authority), ids, epoch, resolver, vouches)
         activity = Activity()
         metrics.watch(dropped=lambda: sink.dropped, under_way=lambda: activity.under_way)
         endpoint = Endpoint(
             config,
             guard=Guard(config),
             resolver=resolver,
-            fronts=_fronts(
-                config, behind, tasks, dialects, Relay(link, authority), ids, epoch, resolver, vouches
-            ),
+            fronts=facing.fronts(behind),
             sink=sink, activity=activity, metrics=metrics, sunset=sunset_headers(config.cutover),
         )  # fmt: skip
         await tasks.start()
         sink.emit(InstanceStarted(version=__version__, config_digest=digest(config)))
         stack.callback(lambda: sink.emit(InstanceStopped(version=__version__, config_digest=digest(config))))
+        if settings.dialect == "auto":
+            link.on_doubt = prober.doubt
+            room.start(prober.run(partial(_turn, behind, facing, endpoint)), "probe")
         room.start(_alive(clock, activity, sink, behind), "alive")
         admin = Admin(metrics, ledger, behind)
         server = web.Server(
@@ -149,7 +143,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
             )
         admin.ready = True
         stack.callback(admin.stopping)
-        yield App(config, url + config.listen.path, admin_url, endpoint, tasks, behind, ledger)
+        yield App(config, url + config.listen.path, admin_url, endpoint, tasks, behind, ledger, prober)
 
 
 async def _listen(
@@ -181,66 +175,40 @@ async def _link(stack: contextlib.AsyncExitStack, config: Config, sink: AuditSin
     def changed(up: bool, evidence: str) -> None:  # noqa: FBT001 - what a link says
         name = "upstream.up" if up else "upstream.down"
         Trace.background(sink, upstream=settings.name).event(name, evidence=evidence)
+        if up:  # what comes back may be another version
+            link.doubt("it came back")
 
-    return Link(client, settings.url, limits, changed)
+    link = Link(client, settings.url, limits, changed)
+    return link
 
 
-async def _speaks(config: Config, dialects: Mapping[str, Dialect], link: Link, sink: AuditSink) -> Speaks:
+async def _speaks(settings: UpstreamConfig, dialects: Mapping[str, Dialect], prober: Prober) -> Speaks:
     """Tell what the upstream speaks: configured, or found out by asking it (ERA-PROBE)."""
-    settings = config.upstream[0]
     if settings.dialect != "auto":
         return configured(dialects[settings.dialect])
+    probed = await prober.probe()
+    if probed.era is None:
+        log.warning("the upstream is taken for a legacy one until it is known", upstream=settings.name)
+    return found(probed)
+
+
+def _turn(behind: Behind, facing: Facing, endpoint: Endpoint, probed: Probed) -> None:
+    """Serve a server by what it was found to speak now."""
+    behind.turn(found(probed))
+    facing.tasks.room.upstreams = behind.speakers
+    endpoint.fronts = facing.fronts(behind)
+
+
+def _prober(settings: UpstreamConfig, link: Link, sink: AuditSink, clock: Clock) -> Prober:
     token = service_token(settings) if settings.credentials == "service" else None
     signed = [("Authorization", f"Bearer {token}")] if token else []
-    verdict = await probe(link, sink, settings.name, [*settings.fixed_headers().items(), *signed])
-    if verdict.era is None:
-        log.warning(
-            "the upstream's era could not be told; taken for legacy", evidence=verdict.verdict.evidence
-        )
-    return found(verdict)
-
-
-def _fronts(
-    config: Config, behind: Behind, tasks: Tasks, dialects: Mapping[str, Dialect], relay: Relay,
-    ids: IdMaker, epoch: int, resolver: Resolver, vouches: VouchBook,
-) -> Mapping[Era, Front]:  # fmt: skip
-    """Put a front for each era before the speaker that serves it."""
-    modern = behind.main
-    fronts: dict[Era, Front] = {
-        Era.MODERN: ModernFront(config, modern, tasks, dialects["sep-2663"], Vouching(vouches, modern))
-    }
-    if behind.legacy is not None and not behind.hosts:
-        legacy = behind.legacy
-        sessions = ClientSessions(config, tasks.room.ledger, legacy, tasks.room.clock)
-        fronts[Era.LEGACY] = LegacyFront(
-            config, legacy, dialects, relay, sessions, LegacyTasks(config, legacy, relay, tasks), resolver,
-            Vouching(vouches, legacy),
-        )  # fmt: skip
-    else:
-        fronts[Era.LEGACY] = _hosted(config, modern, tasks, dialects, ids, epoch, resolver, vouches)
-    return fronts
-
-
-def _hosted(
-    config: Config, upstream: Upstream, tasks: Tasks, dialects: Mapping[str, Dialect], ids: IdMaker,
-    epoch: int, resolver: Resolver, vouches: VouchBook,
-) -> HostedFront:  # fmt: skip
-    """Make the front that is itself the server of legacy clients."""
-    ledger, clock = tasks.room.ledger, tasks.room.clock
-    streams, events = Streams(), EventIds(epoch)
-    asking = Asking(config, tasks, ids, events, streams)
-    return HostedFront(
-        config, upstream,
-        detector=Detector(config, dialects, ledger),
-        sessions=ClientSessions(config, ledger, upstream, clock),
-        hosted=HostedSessions(ledger, upstream, clock, resolver),
-        asking=asking,
-        verbs=HostedVerbs(Verbs(config, upstream, tasks), asking, streams),
-        calls=Calls(config, upstream, tasks, asking),
-        feed=Feed(config, tasks, asking, events, streams),
-        streams=streams,
-        vouching=Vouching(vouches, upstream),
-    )  # fmt: skip
+    headers = [*settings.fixed_headers().items(), *signed]
+    return Prober(
+        settings.name,
+        lambda: probe(link, sink, settings.name, headers),
+        clock,
+        again_ms=settings.probe_again_ms,
+    )
 
 
 def _sink(config: Config, instance: str) -> FileSink | NullSink:

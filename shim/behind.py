@@ -59,13 +59,22 @@ def found(probed: Probed) -> Speaks:
     return Speaks(_EXPERIMENTAL, _SEP_2663, hosts=hosts)
 
 
-@dataclass(frozen=True, slots=True)
-class Behind:
-    """The speakers of one server."""
+Made = tuple[LegacyUpstream | None, ModernUpstream | None]
 
-    legacy: LegacyUpstream | None
-    modern: ModernUpstream | None
-    hosts: bool
+
+class Behind:
+    """The speakers of one server; `make` makes those of what it speaks."""
+
+    def __init__(self, speaks: Speaks, make: Callable[[Speaks], Made]) -> None:
+        self._make = make
+        self.speaks = speaks
+        self.legacy, self.modern = make(speaks)
+
+    def turn(self, speaks: Speaks) -> None:
+        """Take it that the server speaks something else now; tasks of before keep their speaker."""
+        legacy, modern = self._make(speaks)
+        self.speaks = speaks
+        self.legacy, self.modern = self.legacy or legacy, self.modern or modern
 
     @property
     def speakers(self) -> Mapping[tuple[str, str], LegacyUpstream | ModernUpstream]:
@@ -75,10 +84,15 @@ class Behind:
 
     @property
     def main(self) -> LegacyUpstream | ModernUpstream:
-        """Give the one of the newest era."""
-        main = self.modern or self.legacy
+        """Give the one for modern clients: of the newest era that the server speaks."""
+        main = self.modern if self.speaks.modern is not None else self.legacy
         assert main is not None  # noqa: S101 - a server speaks something, or it is taken for legacy
         return main
+
+    @property
+    def relayed(self) -> LegacyUpstream | None:
+        """Give the one that legacy clients are relayed to; None where the shim hosts them."""
+        return None if self.speaks.hosts else self.legacy
 
     @property
     def open_sessions(self) -> int:
@@ -92,10 +106,10 @@ class Behind:
 
 
 def speakers(
-    config: Config, settings: UpstreamConfig, speaks: Speaks, dialects: Mapping[str, Dialect], link: Link,
+    config: Config, settings: UpstreamConfig, speaks: Speaks, *, dialects: Mapping[str, Dialect], link: Link,
     authority: Authority, ids: IdMaker, clock: Clock, ledger: Ledger, events: SessionEvents,
     on_list_changed: Callable[[LegacySession], None],
-) -> Behind:  # fmt: skip
+) -> Made:  # fmt: skip
     """Make the speakers of one server."""
     legacy = modern = None
     if speaks.legacy is not None:
@@ -114,7 +128,7 @@ def speakers(
         modern = ModernUpstream(
             settings.name, dialects[speaks.modern], parts, overrides=settings.tool_support
         )
-    return Behind(legacy, modern, speaks.hosts)
+    return legacy, modern
 
 
 def _has_legacy_tasks(init: Members) -> bool:

@@ -5,6 +5,7 @@ import sys
 from typing import Literal
 
 import structlog
+from aiohttp.http_exceptions import HttpProcessingError
 
 
 def set_up(level: str, form: Literal["auto", "console", "json"]) -> None:
@@ -37,4 +38,15 @@ def set_up(level: str, form: Literal["auto", "console", "json"]) -> None:
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=[
         structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last,
     ], foreign_pre_chain=shared))  # fmt: skip
+    handler.addFilter(_without_quotes)
     logging.basicConfig(handlers=[handler], level=max(number, logging.WARNING), force=True)
+
+
+def _without_quotes(record: logging.LogRecord) -> bool:
+    """Take what a peer sent out of the HTTP parser's message: the broken header may be a credential."""
+    fault = record.exc_info[1] if record.exc_info else None
+    if isinstance(fault, HttpProcessingError):
+        record.msg, record.args = "a request was refused that is no HTTP: %s", (type(fault).__name__,)
+        record.exc_info = record.exc_text = None
+        record.levelno, record.levelname = logging.WARNING, "WARNING"
+    return True

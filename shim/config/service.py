@@ -61,6 +61,9 @@ class UpstreamConfig(Section):
     """Milliseconds to wait for an answer to a short request; tool calls and streams have no limit."""
     forward_headers: tuple[HeaderName, ...] = ()
     """Request headers of clients that are passed on besides the fixed allow-list (HEADERS)."""
+    probe_again_ms: Annotated[int, Field(ge=1_000, le=86_400_000)] = 600_000
+    """Milliseconds after which a probed era is looked for again; at once when the server comes back or
+    answers as the other era (ERA-PROBE)."""
     sessions: bool = True
     """Whether the server has sessions; false for a legacy server that gives no Mcp-Session-Id."""
 

@@ -27,7 +27,6 @@ from shim.wire.envelope import (
     modern_error,
     modern_result,
     read_modern_meta,
-    task_result,
 )
 from shim.wire.errors import (
     invalid_params,
@@ -169,7 +168,8 @@ class ModernFront:
             return await self._enveloped(call, made)
         if plan.wait:
             async with asyncio.timeout(self._config.tasks.undeclared_wait_ms / 1000):
-                return self._outcome(await self._tasks.ended(call.ctx, made))
+                ended = await self._tasks.ended(call.ctx, made)
+            return await self._enveloped(call, _outcome(ended))
         both = self._config.modern.create_result == "both"
         return _result(write_create(self._dialect, task_of(made), nested_too=both))
 
@@ -198,19 +198,20 @@ class ModernFront:
         await self._tasks.cancel(call.ctx, _task_id(call.request.params))
         return _result(ACK)
 
-    def _outcome(self, row: TaskRow) -> Response:
-        """Give what a plain call would have got (ML-UNDECLARED, `undeclared = "wait"`)."""
-        if row.result is not None:
-            return _result(task_result(row.result))
-        error = row.error or rawjson.encode({"code": -32603, "message": "task was cancelled"})
-        return Response(None, None, error)
-
     async def _enveloped(self, call: Call, response: Response) -> Response:
         if response.result is None:
             return response
         facts = await call.upstream.facts(call.ctx)
         server_info = facts.init.get("serverInfo")
         return _result(modern_result(response.result, method=call.request.method, server_info=server_info))
+
+
+def _outcome(row: TaskRow) -> Response:
+    """Give what a plain call would have got (ML-UNDECLARED, `undeclared = "wait"`)."""
+    if row.result is not None:
+        return _result(row.result)
+    error = row.error or rawjson.encode({"code": -32603, "message": "task was cancelled"})
+    return Response(None, None, error)
 
 
 def _fill(ctx: Context, meta: ModernMeta, reply: Reply) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from aiohttp import web
 from msgspec.structs import replace
 
+from shim.fronts.naming import Names
 from shim.fronts.relay import DROPPED, Relay, Tap
 from shim.fronts.reply import Reply
 from shim.hub import rawjson
@@ -22,7 +23,7 @@ from shim.tasks.service import Tasks
 from shim.upstreams.base import Context, Question, Upstream
 from shim.wire.envelope import related_task_of, strip_related_task, with_related_task
 from shim.wire.errors import UpstreamFault
-from shim.wire.jsonrpc import Request, Response, read_upstream, write_message, write_request
+from shim.wire.jsonrpc import Notification, Request, Response, read_upstream, write_message, write_request
 
 _REMEMBERED = 10_000
 _CREATE_S = 1
@@ -46,6 +47,7 @@ class Passing:
         self._relay = relay
         self._tasks = tasks
         self._ledger = tasks.room.ledger
+        self.names = Names(self._ledger, upstream)
         self._creating: dict[str, _Creates] = {}
         self._shown: OrderedDict[tuple[int, bytes], None] = OrderedDict()
 
@@ -89,7 +91,7 @@ class Passing:
             if dialect.name != source.name and message.method == source.methods.status_notification:
                 ctx.trace.loss("LL-1", message.method)  # a hint that polls make up for
                 return DROPPED
-            return None
+            return await self._notice(message, ctx, session, alone=alone)
 
         return look
 
@@ -105,6 +107,7 @@ class Passing:
             return None
         row = await self._ledger.own_task(asked.task_pk)
         response = message.result or message.error or b"{}"
+        message = await self.names.inwards(message, ctx)
         if not await self._ledger.answer_input(row.pk, asked.key, response, by="session"):
             ctx.trace.lenient("LL-ROUTE", "a second answer to one question: dropped")
             return reply.empty(202)
@@ -144,14 +147,11 @@ class Passing:
         *, row: TaskRow | None, alone: bool,
     ) -> bytes | None:  # fmt: skip
         owner = await self._owner(message, session, row=row, alone=alone)
-        if owner is None and (under_way := self._creating.get(session.session_id)) is not None:
+        if owner is None and await self._after_creates(session):
             # the server may ask before it hands the task out; one that waits for the answer is not waited for
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_CREATE_S):
-                    await under_way.done.wait()
             owner = await self._owner(message, session, row=row, alone=alone)
         if owner is None:
-            return None
+            return await self._renamed(message, session)
         ctx.trace.rule("LL-ROUTE")
         await self._tasks.questions.question(
             Question(message, session.session_id, owner.pk, _leave_to_client)
@@ -160,12 +160,39 @@ class Passing:
         while len(self._shown) > _REMEMBERED:
             self._shown.popitem(last=False)
         if dialect.related_task == self._upstream.dialect.related_task:
-            return None
+            return await self._renamed(message, session)
         params = rawjson.join(message.params)
         fitted = (
             with_related_task(params, owner.task_id) if dialect.related_task else strip_related_task(params)
         )
         return write_request(message.id, message.method, rawjson.members(fitted))
+
+    async def _notice(
+        self, message: Notification, ctx: Context, session: SessionRow, *, alone: bool
+    ) -> bytes | None:
+        """Let a notice pass under the id the client knows the task by."""
+        named = self.names.named(message)
+        if named is None:
+            return None
+        if alone:  # a create's answer may be on its way beside this stream
+            known = (await self._ledger.lookup(ctx.caller.key, named)).row
+            if known is None or known.session_id != session.session_id:
+                await self._after_creates(session)
+        return await self._renamed(message, session)
+
+    async def _renamed(self, message: Request | Notification, session: SessionRow) -> bytes | None:
+        renamed = await self.names.outwards(message, session.session_id)
+        return None if renamed is None else write_message(renamed)
+
+    async def _after_creates(self, session: SessionRow) -> bool:
+        """Wait a while for the creates that are under way on a session; False where there are none."""
+        under_way = self._creating.get(session.session_id)
+        if under_way is None:
+            return False
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CREATE_S):
+                await under_way.done.wait()
+        return True
 
     async def _owner(
         self, message: Request, session: SessionRow, *, row: TaskRow | None, alone: bool

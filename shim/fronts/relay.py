@@ -15,6 +15,7 @@ from shim.hub.rawjson import RawJsonError
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context
 from shim.upstreams.http import Link, media_type
+from shim.wire.era import Era
 
 Tap = Callable[[bytes], Awaitable[bytes | None]]
 """Sees one message before it passes; None lets it pass as it is, bytes replace it, DROPPED keeps it back."""
@@ -66,6 +67,7 @@ class Relay:
                 return reply.empty(202)  # any empty 2xx will do (NOTIFY)
             if _is_error(answer):
                 reply.failed()
+                self._link.judge(Era.LEGACY, response.status, answer)
             if opened is not None:
                 answer = await opened(response, answer) or answer
             elif tap is not None and answer.lstrip()[:1] == _JSON:

@@ -10,8 +10,13 @@ from shim.ledger.writer import Results, Statement
 
 _SELECT = f"SELECT {', '.join(rows.INPUT)} FROM input "  # noqa: S608 - column names of our own
 _ADD = rows.insert("input", rows.INPUT) + " ON CONFLICT DO NOTHING RETURNING n"
+_SUPERSEDE = (
+    "UPDATE input SET state = 'closed' WHERE task_pk = ? AND session_id = ? AND upstream_id = ? "
+    "AND state = 'outstanding' AND NOT (method = ? AND params = ?)"
+)
 _SAME = (
-    _SELECT + "WHERE task_pk = ? AND (key = ? OR (session_id = ? AND upstream_id = ?)) "
+    _SELECT + "WHERE task_pk = ? AND "
+    "(key = ? OR (session_id = ? AND upstream_id = ? AND state = 'outstanding')) "
     "ORDER BY session_id IS ? AND upstream_id IS ? DESC LIMIT 1"
 )
 _ANSWER = (
@@ -30,10 +35,14 @@ class Inputs(Part):
         self._asked = Recent[int, tuple[InputRow, ...]](cache_rows, most_weight=cache_bytes, weigh=_weigh)
 
     async def add_input(self, asked: InputRow) -> InputRow:
-        """Write a question down; the same upstream id or key on the same task gives the first one's row."""
-        if await self._change(asked.task_pk, (_ADD, rows.stored(asked, rows.INPUT))):
-            return asked
+        """Write a question down; the same one again, or another under a taken key, gives the row there is.
+
+        The same one is outstanding under the same upstream id. Another under that id closes it.
+        """
         under = (asked.session_id, asked.upstream_id)
+        supersede = (_SUPERSEDE, (asked.task_pk, *under, asked.method, asked.params))
+        if await self._change(asked.task_pk, supersede, (_ADD, rows.stored(asked, rows.INPUT))):
+            return asked
         [found] = await self._db.read(_SAME, asked.task_pk, asked.key, *under, *under)
         return rows.question(found)
 
@@ -68,14 +77,14 @@ class Inputs(Part):
         """Take note that a task's questions were changed or taken."""
         self._asked.drop(task_pk)
 
-    async def _change(self, task_pk: int, statement: Statement) -> bool:
-        """Write; True if a row was given back."""
+    async def _change(self, task_pk: int, *statements: Statement) -> bool:
+        """Write; True if the last statement gave a row back."""
 
         def keep(results: Results) -> bool:
             self.forget_inputs(task_pk)
-            return bool(results[0])
+            return bool(results[-1])
 
-        return await self._db.write(statement, then=keep)
+        return await self._db.write(*statements, then=keep)
 
     async def _read_asked(self, task_pk: int) -> tuple[InputRow, ...]:
         return await self._select("WHERE task_pk = ? ORDER BY n", task_pk)

@@ -130,7 +130,10 @@ class Ledger(Protocol):
         """Note that a session has ended."""
 
     async def add_input(self, asked: InputRow) -> InputRow:
-        """Write a question down; the same upstream id on the same task gives the first one's row."""
+        """Write a question down; the same one again, or another under a taken key, gives the row there is.
+
+        The same one is outstanding under the same upstream id. Another under that id closes it.
+        """
 
     async def inputs(self, task_pk: int, states: Sequence[InputState] = ("outstanding",)) -> list[InputRow]:
         """Give a task's questions in the order they were asked."""

@@ -217,16 +217,22 @@ class Questions:
     ) -> bool:
         """Write a question down and show it; False when the task has too many."""
         ledger = self._room.ledger
-        known = await ledger.inputs(row.pk, ("outstanding", "answered", "delivered", "closed"))
-        if len(known) >= self._room.config.limits.questions_per_task:
-            ctx.trace.denied("limit")
-            return False
-        asked = InputRow(
-            task_pk=row.pk, key=key or f"{kind}-{len(known) + 1}", method=method, params=params, kind=kind,
-            upstream_id=upstream_id, session_id=session_id, asked_ms=self._room.clock.now_ms(),
-            state="outstanding", response=None, by=None,
-        )  # fmt: skip
-        stored = await ledger.add_input(asked)
+        while True:
+            known = await ledger.inputs(row.pk, ("outstanding", "answered", "delivered", "closed"))
+            if len(known) >= self._room.config.limits.questions_per_task:
+                ctx.trace.denied("limit")
+                return False
+            asked = InputRow(
+                task_pk=row.pk, key=key or f"{kind}-{len(known) + 1}", method=method, params=params,
+                kind=kind, upstream_id=upstream_id, session_id=session_id,
+                asked_ms=self._room.clock.now_ms(), state="outstanding", response=None, by=None,
+            )  # fmt: skip
+            stored = await ledger.add_input(asked)
+            if key is not None or stored.upstream_id == upstream_id:
+                break  # else a question that came on another stream took the key
+        if any(_superseded(one, asked) for one in known):
+            detail = "asked another question under the id of one that is open; the first was closed"
+            ctx.trace.event("upstream.invalid", rule="ML-INPUT", detail=detail)
         if stored.state != "outstanding":
             return True
         self.asked_after_all(row.pk)
@@ -247,6 +253,13 @@ class Questions:
             poll_interval_ms=row.poll_interval_ms, now_ms=self._room.clock.now_ms(),
         )  # fmt: skip
         self._room.changes.publish(row.pk)
+
+
+def _superseded(one: InputRow, asked: InputRow) -> bool:
+    """Whether a question was closed by another under its id: the server can take only one answer there."""
+    same_id = one.upstream_id is not None and one.upstream_id == asked.upstream_id
+    open_there = same_id and one.session_id == asked.session_id and one.state == "outstanding"
+    return open_there and (one.method, one.params) != (asked.method, asked.params)
 
 
 def _as_response(ctx: Context, asked: InputRow, raw: bytes) -> bytes:

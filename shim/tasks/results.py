@@ -15,6 +15,8 @@ from shim.wire.errors import ShimError
 from shim.wire.jsonrpc import Response
 
 _PAYLOAD_MS = 1_000
+_DRAIN_MS = 250
+"""Time for what the server wrote to a stream before it heard that the stream is called off."""
 
 
 class Results:
@@ -23,9 +25,12 @@ class Results:
     def __init__(self, room: Room) -> None:
         self._room = room
         self._open: dict[int, asyncio.Task[Response]] = {}
+        self._closing = False
 
     def ensure(self, row: TaskRow) -> asyncio.Task[Response]:
-        """Give the task's open tasks/result, opening it if there is none."""
+        """Give the task's open tasks/result, opening it if there is none. Raises Interrupted."""
+        if self._closing:
+            raise _stopping()
         current = self._open.get(row.pk)
         if current is None or current.done():
             current = asyncio.create_task(self._read(row), name=f"tasks-result {row.pk}")
@@ -57,8 +62,19 @@ class Results:
             await asyncio.gather(stream, return_exceptions=True)
 
     async def close(self) -> None:
-        """Call off every open tasks/result, so that the server keeps later questions (DUR-2)."""
-        await asyncio.gather(*(self.drop(pk) for pk in list(self._open)))
+        """Call off every open tasks/result, so that the server keeps later questions (DUR-2).
+
+        The server hears of it while the stream is still read: what it asked just before is not lost.
+        """
+        self._closing = True
+        await asyncio.gather(*(self._let_go(pk, stream) for pk, stream in list(self._open.items())))
+
+    async def _let_go(self, pk: int, stream: asyncio.Task[Response]) -> None:
+        row = await self._room.ledger.own_task(pk)
+        if row.result_request_id is not None:
+            await self._call_off(self._room.own_context(row), row, row.result_request_id)
+            await asyncio.wait([stream], timeout=_DRAIN_MS / 1000)
+        await self.drop(pk)
 
     async def _read(self, row: TaskRow) -> Response:
         room = self._room
@@ -71,7 +87,7 @@ class Results:
         request_id = upstream.next_id()
         await room.ledger.set_result_request(row.pk, request_id)
         try:
-            response = await upstream.result(ctx, row, request_id)
+            response = self._checked(await upstream.result(ctx, row, request_id))
         except (asyncio.CancelledError, ShimError):
             await self._call_off(ctx, row, request_id)
             raise
@@ -81,10 +97,18 @@ class Results:
         await room.ledger.set_result_request(row.pk, None)
         return response
 
+    def _checked(self, response: Response) -> Response:
+        """Refuse an error that says only that the stream was called off: it is not the task's."""
+        if self._closing and response.error is not None:
+            raise _stopping()
+        return response
+
     async def _call_off(self, ctx: Context, row: TaskRow, request_id: bytes) -> None:
         """Say that nobody reads the stream any more; the id stays in the ledger if that fails."""
         if self._room.waits(ctx, row):
             return
+        if (await self._room.ledger.own_task(row.pk)).result_request_id != request_id:
+            return  # that was said already
         with contextlib.suppress(ShimError, SessionLost):
             await self._room.upstream(row).abandon_result(ctx, row, request_id)
             await self._room.ledger.set_result_request(row.pk, None)
@@ -95,3 +119,7 @@ class Results:
         if not stream.cancelled():
             stream.exception()  # those who wait for it were told; nobody else needs to be
         self._room.changes.publish(pk)
+
+
+def _stopping() -> Interrupted:
+    return Interrupted(-32603, "the shim is stopping", 503)

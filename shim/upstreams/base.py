@@ -161,6 +161,9 @@ class Upstream(Holder, Protocol):
     async def plain(self, ctx: Context, method: str, params: Members) -> Response:
         """Send a request that makes no task and give its answer."""
 
+    async def listen(self, ctx: Context, params: Members, heard: Notify) -> bool:
+        """Subscribe until the server ends it or the caller leaves; False where it has no subscriptions."""
+
     async def tool_support(self, ctx: Context, tool: str) -> str:
         """Tell whether the tool runs as a task: required, optional or forbidden (ML-CREATE)."""
 

@@ -12,7 +12,9 @@ import aiohttp
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
+from shim.wire.era import Era
 from shim.wire.errors import UpstreamFault
+from shim.wire.probe import contradicts
 from shim.wire.sse import Frame, SseFrameTooLarge, SseParser
 
 ACCEPT = "application/json, text/event-stream"
@@ -75,6 +77,7 @@ class Link:
     """The address of one upstream and how it is spoken to over HTTP.
 
     `on_change` hears when the server stops answering at all, and when it answers again: up, evidence.
+    `on_doubt` hears when it answers as a server of the other era: evidence.
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class Link:
         self._client = client
         self._address = URL(url)
         self._on_change = on_change
+        self.on_doubt: Callable[[str], None] | None = None
         self._up = True
 
     async def send(
@@ -120,6 +124,16 @@ class Link:
             raise Interrupted(-32603, "the upstream did not answer in time", 504) from exc
         except _BROKEN_OFF as exc:
             raise _interrupted(exc) from exc
+
+    def judge(self, era: Era, status: int, body: bytes) -> None:
+        """Look at an error of a server that is taken for one of an era (ERA-PROBE)."""
+        if contradicts(era, status, body):
+            self.doubt(f"HTTP {status} as no {era.value} server answers")
+
+    def doubt(self, evidence: str) -> None:
+        """Report an answer that a server of the other era would give."""
+        if self.on_doubt is not None:
+            self.on_doubt(evidence)
 
     def _health(self, *, up: bool, evidence: str) -> None:
         """Report when the server stops answering at all, and when it answers again."""

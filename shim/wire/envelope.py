@@ -149,16 +149,6 @@ def modern_error(error: bytes) -> tuple[int, str, bytes | None]:
     return (_INVALID_PARAMS if code == _NOT_FOUND_LEGACY else code), message, members.get("data")
 
 
-def task_result(result: bytes) -> bytes:
-    """Give a stored result as a whole modern result (ML-TERMINAL)."""
-    members = rawjson.members(strip_related_task(result))
-    return (
-        rawjson.join(members)
-        if "resultType" in members
-        else rawjson.join({"resultType": _COMPLETE, **members})
-    )
-
-
 def strip_related_task(result: bytes) -> bytes:
     """Take only the related-task key off a result or params object."""
     if b"related-task" not in result and b"\\u" not in result:

@@ -2,7 +2,7 @@
 
 from shim.hub import rawjson
 from shim.hub.rawjson import Members
-from shim.wire.envelope import META_SERVER_INFO, RELATED_TASK
+from shim.wire.envelope import META_SERVER_INFO, META_SUBSCRIPTION, RELATED_TASK
 from shim.wire.era import LEGACY_VERSIONS
 from shim.wire.jsonrpc import Response
 from shim.wire.modern import bare_result
@@ -62,6 +62,15 @@ def legacy_result(result: bytes) -> tuple[bytes, str | None]:
         return bare, None
     del members["structuredContent"]
     return rawjson.join(members), "structuredContent"
+
+
+def without_subscription(params: Members) -> Members:
+    """Give a notification's params without the id of the subscription it came by (KEYS)."""
+    meta = _object(params.get("_meta"))
+    if meta.pop(META_SUBSCRIPTION, None) is None:
+        return params
+    rest = {key: value for key, value in params.items() if key != "_meta"}
+    return {**rest, "_meta": rawjson.join(meta)} if meta else rest
 
 
 def legacy_error(response: Response, method: str) -> Response:

@@ -12,6 +12,8 @@ _LEGACY_STATUS = frozenset((400, 404, 405, 406))
 _UNSURE_STATUS = frozenset((401, 403, 408, 413, 421, 429))
 _REDIRECTS = range(300, 400)
 _SERVER_ERROR = 500
+_PROSE_BYTES = 2_000
+"""Where a legacy server says that it misses its session: in prose, at the beginning of a 400."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,21 @@ def classify_discover(status: int | None, body: bytes) -> Verdict:
     if status in _LEGACY_STATUS or error or not body.strip() or b"<" in body[:1]:
         return Verdict(Era.LEGACY, f"server/discover answered HTTP {status} as no modern server does")
     return Verdict(Era.LEGACY, f"HTTP {status} without a discover result")
+
+
+def contradicts(era: Era, status: int, body: bytes) -> bool:
+    """Tell whether an answer is one that no server of an era gives; looked at for errors only."""
+    if era is Era.LEGACY:
+        return _code_of(body) in {*_MODERN_CODES, _UNSUPPORTED_VERSION}
+    return status in _LEGACY_STATUS and (_code_of(body) is None or b"ession" in body[:_PROSE_BYTES])
+
+
+def _code_of(body: bytes) -> int | None:
+    try:
+        code = rawjson.decode(rawjson.members(rawjson.members(body)["error"])["code"])
+    except (RawJsonError, KeyError):
+        return None
+    return code if isinstance(code, int) else None
 
 
 def _by_supported(data: bytes | None) -> Verdict:

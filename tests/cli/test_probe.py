@@ -66,7 +66,7 @@ async def test_tells_a_modern_server(modern_upstream):
     found = json.loads(result.output)
     assert result.exit_code == 0
     assert (found["era"], found["tasks"], found["server"]) == ("modern", True, "new 3")
-    assert [seen.method for seen in modern_upstream.requests] == ["server/discover"]
+    assert [seen.method for seen in modern_upstream.requests] == ["server/discover", "initialize"]
 
 
 async def test_finds_no_dialect_where_no_task_method_is_known(upstream):

@@ -96,6 +96,7 @@ class Corner:
 async def corner(
     upstream: Scripted,
     folder: Path,
+    /,
     *,
     clock: HandClock | None = None,
     client: dict[str, Any] | None = None,

@@ -1,4 +1,4 @@
-"""OWN-CREDENTIAL: the shim's own work on a task waits for its owner, and goes on when the owner comes back."""
+"""OWN-CREDENTIAL: the shim's own work on a task waits for its owner, and goes on when they come back."""
 
 from collections.abc import Callable
 from pathlib import Path

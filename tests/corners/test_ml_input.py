@@ -96,6 +96,49 @@ async def test_two_questions_are_told_apart(upstream: Scripted, tmp_path: Path) 
     assert ml.events("input.declined")
 
 
+@pytest.mark.rule("ML-INPUT", "ML-UPDATE")
+@pytest.mark.parametrize("second", ["one?", "two?"])
+async def test_an_id_that_comes_again_is_another_question(
+    upstream: Scripted, tmp_path: Path, second: str
+) -> None:
+    upstream.on("tasks/get", task(status="input_required"))
+    async with corner(upstream, tmp_path) as ml:
+        await ml.create()
+        get = await upstream.get_stream()
+        for n, message in enumerate(("one?", second), 1):
+            await get.send(elicit("q", "task-1", message))
+            while not (shown := (await ml.get()).get("inputRequests", {})):
+                pass
+            assert {key: one["params"]["message"] for key, one in shown.items()} == {
+                f"elicitation-{n}": message
+            }
+            await ml.client.tasks("update", "task-1", inputResponses={f"elicitation-{n}": accept(n=n)})
+            while len(answers := [one for one in upstream.requests if one.is_response]) < n:
+                await ml.get()
+            assert answers[-1].message["result"]["content"] == {"n": n}
+    assert ml.events("upstream.invalid") == []
+
+
+@pytest.mark.rule("ML-INPUT")
+async def test_two_questions_under_one_id_leave_the_one_that_can_be_answered(
+    upstream: Scripted, tmp_path: Path
+) -> None:
+    upstream.on("tasks/get", task(status="input_required"))
+    async with corner(upstream, tmp_path) as ml:
+        await ml.create()
+        get = await upstream.get_stream()
+        await get.send(elicit("q", "task-1", "one?"))
+        await get.send(elicit("q", "task-1", "two?"))
+        await get.send(elicit("q", "task-1", "two?"))
+        while "elicitation-2" not in (shown := (await ml.get()).get("inputRequests", {})):
+            pass
+        assert [one["params"]["message"] for one in shown.values()] == ["two?"]
+        await ml.client.tasks("update", "task-1", inputResponses={"elicitation-1": accept(n=1)})
+        await ml.client.tasks("update", "task-1", inputResponses={"elicitation-2": accept(n=2)})
+        assert (await upstream.response_to("q")).message["result"]["content"] == {"n": 2}
+    assert [event["rule"] for event in ml.events("upstream.invalid")] == ["ML-INPUT"]
+
+
 @pytest.mark.rule("ML-INPUT")
 @pytest.mark.parametrize("named", ["nobody", None])
 async def test_what_belongs_to_no_task_is_refused(

@@ -14,7 +14,7 @@ IDLE_MS = 600_000
 
 async def pooled(ml: Corner, number: int) -> None:
     """Let the shim work until its pool has so many sessions."""
-    while len(ml.app.upstream.pool) != number:
+    while ml.app.behind.open_sessions != number:
         await ml.client.request("server/discover")
 
 

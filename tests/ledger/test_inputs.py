@@ -27,6 +27,28 @@ async def test_the_same_question_twice_is_one_question(ledger: SqliteLedger) -> 
     assert await ledger.inputs(1) == [first]
 
 
+@pytest.mark.rule("ML-INPUT")
+@pytest.mark.parametrize("delivered", [False, True])
+async def test_an_id_comes_again_for_the_next_question(ledger: SqliteLedger, *, delivered: bool) -> None:
+    await ledger.add_input(new_input(1, "a", upstream_id=b"7", session_id="s"))
+    await ledger.answer_input(1, "a", b"{}", by="x")
+    if delivered:
+        await ledger.deliver_input(1, "a")
+    second = new_input(1, "b", upstream_id=b"7", session_id="s")
+    assert await ledger.add_input(second) == second
+    assert await ledger.input_by_upstream_id("s", b"7") == second
+    assert [one.key for one in await ledger.undelivered()] == ([] if delivered else ["a"])
+
+
+@pytest.mark.rule("ML-INPUT")
+async def test_another_question_under_an_outstanding_id_closes_it(ledger: SqliteLedger) -> None:
+    await ledger.add_input(new_input(1, "a", upstream_id=b"7", session_id="s"))
+    other = new_input(1, "b", upstream_id=b"7", session_id="s", params=b'{"message":"!"}')
+    assert await ledger.add_input(other) == other
+    assert await ledger.inputs(1) == [other]
+    assert [one.key for one in await ledger.inputs(1, ("closed",))] == ["a"]
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [

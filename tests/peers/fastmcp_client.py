@@ -192,6 +192,11 @@ async def two_inputs(c: Connection) -> Any:
         return [questions(both), questions(left), ended.status, await said(task)]
 
 
+async def one_after_the_other(c: Connection) -> Any:
+    async with c.client() as client:
+        return await said(await create(client, "two_rounds_job"))
+
+
 async def stray_answers(c: Connection) -> Any:
     """Keys that nobody asked, and one that was answered, are acknowledged and change nothing."""
     async with c.client() as client:
@@ -396,11 +401,11 @@ def _read(body: bytes) -> list[Any]:
 JOBS: dict[str, Callable[[Connection], Awaitable[Any]]] = {
     job.__name__: job
     for job in (
-        discover, plain_call, task_in_a_call, poll_then_result, status_message, immediate_answer, give_input,
-        decline_input, two_inputs, stray_answers, input_in_a_call, input_before_the_task, cancel,
-        cancel_while_asked, tool_error, protocol_error, unknown_id, progress_in_a_call, logs_in_a_call,
-        contents, complete, payload, many,
-        another_client, other_methods, expiry,
+        discover, plain_call, task_in_a_call, poll_then_result, status_message, immediate_answer,
+        give_input, decline_input, two_inputs, one_after_the_other, stray_answers, input_in_a_call,
+        input_before_the_task, cancel, cancel_while_asked, tool_error, protocol_error, unknown_id,
+        progress_in_a_call, logs_in_a_call, contents, complete, payload, many, another_client,
+        other_methods, expiry,
     )
 }  # fmt: skip
 ONLY_WHEN_NAMED = {"expiry"}

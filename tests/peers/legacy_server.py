@@ -4,13 +4,15 @@
 
 Prints `listening on <port>` when it accepts connections. `--stock` uses the SDK's task support as it comes,
 with its faults: a cancelled task can take its session along, a session that ends stops task creation in all
-others, a waiter can miss the end. Without it, tasks run in one group that lives as long as the process.
+others, a waiter can miss the end, two questions of a task can get one id. Without it, tasks run in one group
+that lives as long as the process.
 `--no-events` leaves out the event store (no event ids, no resumption).
 """
 
 import argparse
 import asyncio
 import contextlib
+import itertools
 import json
 import socket
 import uuid
@@ -26,6 +28,7 @@ from mcp.server.experimental.task_context import ServerTaskContext
 from mcp.server.experimental.task_support import TaskSupport
 from mcp.server.lowlevel import Server
 from mcp.server.lowlevel.helper_types import ReadResourceContents
+from mcp.server.session import ServerSession
 from mcp.server.streamable_http import EventCallback, EventId, EventMessage, EventStore, StreamId
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
@@ -70,11 +73,28 @@ class WakefulStore(InMemoryTaskStore):
 
 
 class LastingTaskSupport(TaskSupport):
-    """Task support whose group is the process's, not that of the session that came last."""
+    """Task support whose group is the process's, not that of the session that came last.
+
+    Questions are numbered: the SDK takes an object's address as their id, and that comes again.
+    """
+
+    _numbers = itertools.count(1)
 
     @contextlib.asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
         yield
+
+    def configure_session(self, session: ServerSession, *, stateless: bool = False) -> None:
+        super().configure_session(session, stateless=stateless)
+        build = session._build_elicit_form_request
+
+        def numbered(*args: Any, **kwargs: Any) -> t.JSONRPCRequest:
+            request = build(*args, **kwargs)
+            if isinstance(request.id, str):
+                request.id = f"{request.id}-{next(self._numbers)}"
+            return request
+
+        session._build_elicit_form_request = numbered  # type: ignore[method-assign]
 
     @contextlib.asynccontextmanager
     async def run_process(self) -> AsyncIterator[None]:
@@ -156,6 +176,12 @@ async def multi_input(task: ServerTaskContext, _: dict[str, Any]) -> t.CallToolR
     return text(json.dumps(answers, sort_keys=True))
 
 
+async def two_rounds(task: ServerTaskContext, _: dict[str, Any]) -> t.CallToolResult:
+    name = await task.elicit("Your name?", form(name={"type": "string"}))
+    colour = await task.elicit("Your colour?", form(colour={"type": "string"}))
+    return text(f"colour of {(name.content or {}).get('name')}: {(colour.content or {}).get('colour')}")
+
+
 async def echo(_: ServerTaskContext, arguments: dict[str, Any]) -> t.CallToolResult:
     value = arguments.get("value", {})
     return text(json.dumps(value, sort_keys=True), structuredContent=value)
@@ -167,6 +193,7 @@ TASK_TOOLS: dict[str, tuple[str, dict[str, Any], Work]] = {
     "protocol_error_job": ("optional", form(seconds={"type": "number"}), protocol_error_job),
     "confirm_delete": ("optional", form(filename={"type": "string"}), confirm_delete),
     "multi_input": ("optional", form(), multi_input),
+    "two_rounds_job": ("optional", form(), two_rounds),
     "echo": ("optional", form(value={"type": "object"}), echo),
 }
 

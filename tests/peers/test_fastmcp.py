@@ -51,6 +51,7 @@ OUTCOMES: dict[str, Any] = {
         "completed",
         ['{"colour": {"colour": "my colour"}, "name": {"name": "my name"}}', None],
     ],
+    "one_after_the_other": ["colour of some text: some text", None],
     "stray_answers": [[DELETE], ["deleted x.txt", None], "completed"],
     "cancel": ["cancelled", "cancelled", "Task <task> was cancelled"],
     "cancel_while_asked": ["cancelled", "cancelled", None],

@@ -281,20 +281,6 @@ def test_related_task_comes_off_alone(result: bytes, stripped: bytes) -> None:
     assert envelope.strip_related_task(result) == stripped
 
 
-@pytest.mark.rule("ML-TERMINAL")
-@pytest.mark.parametrize(
-    ("result", "whole"),
-    [
-        (b"{}", b'{"resultType":"complete"}'),
-        (b'{"content":[],"_meta":' + RELATED + b"}", b'{"resultType":"complete","content":[]}'),
-        (b'{"resultType":"other","a":1}', b'{"resultType":"other","a":1}'),
-        (b'{"resultType":"other","_meta":' + RELATED + b"}", b'{"resultType":"other"}'),
-    ],
-)
-def test_a_stored_result_is_a_whole_one(result: bytes, whole: bytes) -> None:
-    assert envelope.task_result(result) == whole
-
-
 @pytest.mark.rule("HUB-5")
 @given(st.text(), st.dictionaries(st.text(), st.integers() | st.text(), max_size=3))
 def test_what_is_put_on_comes_off(task_id: str, meta: dict[str, Any]) -> None:

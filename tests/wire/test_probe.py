@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shim.wire.era import Era
-from shim.wire.probe import Verdict, classify_discover
+from shim.wire.probe import Verdict, classify_discover, contradicts
 
 
 def error(code: Any, data: Any = None) -> bytes:
@@ -77,3 +77,26 @@ JSON = st.recursive(
 @given(st.sampled_from([200, 400, 404]), st.binary() | JSON.map(lambda value: json.dumps(value).encode()))
 def test_no_answer_is_a_surprise(status: int, body: bytes) -> None:
     assert isinstance(classify_discover(status, body), Verdict)
+
+
+@pytest.mark.rule("ERA-PROBE")
+@pytest.mark.parametrize(
+    ("era", "status", "body", "expected"),
+    [
+        (Era.LEGACY, 400, b'{"error":{"code":-32022,"message":""}}', True),
+        (Era.LEGACY, 200, b'{"error":{"code":-32021,"message":""}}', True),
+        (Era.LEGACY, 200, b'{"error":{"code":-32602,"message":""}}', False),
+        (Era.LEGACY, 404, b'{"error":{"code":-32600,"message":"Session not found"}}', False),
+        (Era.LEGACY, 500, b"<html>", False),
+        (Era.LEGACY, 200, b'{"error":{}}', False),
+        (Era.MODERN, 400, b'{"error":{"code":-32600,"message":"Missing session ID"}}', True),
+        (Era.MODERN, 404, b"<html>", True),
+        (Era.MODERN, 405, b"", True),
+        (Era.MODERN, 404, b'{"error":{"code":-32601,"message":"Method not found"}}', False),
+        (Era.MODERN, 400, b'{"error":{"code":-32020,"message":""}}', False),
+        (Era.MODERN, 502, b"", False),
+        (Era.MODERN, 401, b"", False),
+    ],
+)
+def test_what_no_server_of_an_era_answers(era: Era, status: int, body: bytes, *, expected: bool) -> None:
+    assert contradicts(era, status, body) is expected

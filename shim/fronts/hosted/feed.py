@@ -11,6 +11,7 @@ from aiohttp import web
 
 from shim.config import Config
 from shim.fronts.hosted.asking import Asking
+from shim.fronts.hosted.listening import Listening
 from shim.fronts.hosted.streams import EventIds, Open, Streams
 from shim.fronts.reply import Reply
 from shim.hub.codec import write_task
@@ -37,13 +38,15 @@ class Feed:
     """Serves GET streams."""
 
     def __init__(
-        self, config: Config, tasks: Tasks, asking: Asking, events: EventIds, streams: Streams
-    ) -> None:
+        self, config: Config, tasks: Tasks, asking: Asking, listening: Listening, events: EventIds,
+        streams: Streams,
+    ) -> None:  # fmt: skip
         self._keepalive_s = config.legacy.keepalive_ms / 1000
         self._tool_error_status = config.legacy.tool_error_status
         self._tasks_at_most = config.limits.open_tasks_per_caller
         self._tasks = tasks
         self._asking = asking
+        self._listening = listening
         self._events = events
         self._streams = streams
 
@@ -55,6 +58,9 @@ class Feed:
             await reply.open_stream()
             had = await self._asking.back(session.session_id, last_event_id)
             shown: dict[int, _Shown] = {}
+            listening = self._tasks.room.start(
+                self._listening.run(ctx, session.session_id, stream), "listen for a session"
+            )
             try:
                 while not await self._closed(session):
                     await self._follow(ctx, session, stream, shown, had)
@@ -65,6 +71,7 @@ class Feed:
                         await reply.event(stream.news.popleft(), self._events.next())
                     await self._rest(stream, reply)
             finally:
+                listening.cancel()
                 for one in shown.values():
                     one.watch.close()
         return await reply.end_stream()

@@ -190,7 +190,7 @@ class HostedFront:
             raise invalid_params("params.uri: expected a string")
         if asked.session is not None:
             await self._hosted.subscribe(asked.session, uri, on=on)
-            self._streams.wake(asked.session.session_id)
+            self._streams.ask_anew(asked.session.session_id)
         return await self._say(asked, _EMPTY)
 
     # -- what the server answers -----------------------------------------------------------------

@@ -47,6 +47,8 @@ class Open:
     """A session's GET stream."""
 
     wake: asyncio.Event = field(default_factory=asyncio.Event)
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the client asked for other news than before."""
     touched: OrderedDict[int, None] = field(default_factory=OrderedDict)
     """Tasks of other sessions of the caller that this one asked for last."""
     news: deque[bytes] = field(default_factory=lambda: deque(maxlen=_NEWS))
@@ -78,6 +80,11 @@ class Streams:
         """Let a session's stream look again at what there is to send."""
         if (stream := self._open.get(session_id or "")) is not None:
             stream.wake.set()
+
+    def ask_anew(self, session_id: str) -> None:
+        """Let a session's stream ask the server for what the client wants now."""
+        if (stream := self._open.get(session_id)) is not None:
+            stream.asked.set()
 
     def touched(self, session_id: str | None, row: TaskRow) -> None:
         """Note that a session asked for a task, whose questions it may be sent if nobody else is there."""

@@ -81,7 +81,9 @@ CREATE TABLE input (
     by TEXT,
     UNIQUE (task_pk, key)
 ) STRICT;
-CREATE UNIQUE INDEX input_by_upstream_id ON input (task_pk, session_id, upstream_id) WHERE upstream_id IS NOT NULL;
+-- servers use an id again for a later question (mcp 1.30 takes a memory address)
+CREATE UNIQUE INDEX input_by_upstream_id ON input (task_pk, session_id, upstream_id)
+    WHERE upstream_id IS NOT NULL AND state = 'outstanding';
 CREATE INDEX input_on_session ON input (session_id, upstream_id) WHERE upstream_id IS NOT NULL;
 CREATE INDEX input_undelivered ON input (n) WHERE state = 'answered';
 

@@ -31,7 +31,7 @@ from shim.upstreams.http import (
 )
 from shim.upstreams.legacy.hearing import Call, Hearing
 from shim.wire.envelope import with_progress_token
-from shim.wire.era import LEGACY_VERSIONS
+from shim.wire.era import LEGACY_VERSIONS, Era
 from shim.wire.errors import UpstreamFault
 from shim.wire.ids import IdMaker
 from shim.wire.jsonrpc import Response, read_upstream, write_notification, write_request
@@ -107,10 +107,12 @@ class LegacySession:
             try:
                 answer = await blank._answer(ctx, response, rid, None)
             except Gone:
+                parts.link.doubt("initialize was refused")
                 raise UpstreamFault(
                     -32603, f"the upstream answered initialize with {response.status}", 502
                 ) from None
         if answer.result is None:
+            parts.link.doubt("initialize was refused")
             raise UpstreamFault(-32603, "the upstream refused initialize", 502)
         version = rawjson.string(rawjson.members(answer.result).get("protocolVersion"))
         if version not in LEGACY_VERSIONS:
@@ -258,6 +260,8 @@ class LegacySession:
                     continue
                 message = read_upstream(frame.data)
                 if isinstance(message, Response) and message.id == rid:
+                    if message.error is not None:
+                        link.judge(Era.LEGACY, response.status, frame.data)
                     return message
                 await self._hearing.hear(ctx, message, task_pk, on_call=task_pk is None)
             raise Interrupted(-32603, "the upstream's stream ended without the answer", 502)
@@ -269,6 +273,8 @@ class LegacySession:
                 -32603, f"the upstream answered {response.status} with {kind or 'no media type'}", 502
             )
         message = read_upstream(body)
+        if isinstance(message, Response) and message.error is not None:
+            link.judge(Era.LEGACY, response.status, body)
         if not isinstance(message, Response) or message.id not in {rid, None}:
             raise UpstreamFault(-32603, "the upstream answered another request", 502)
         return message

@@ -12,7 +12,7 @@ from shim.hub.rawjson import Members
 from shim.ledger.protocol import Ledger
 from shim.ledger.records import InputRow, TaskRow
 from shim.upstreams.authority import Authority
-from shim.upstreams.base import Answered, Context, Created, Facts, NotYet, SessionLost, TaskUnknown
+from shim.upstreams.base import Answered, Context, Created, Facts, Notify, NotYet, SessionLost, TaskUnknown
 from shim.upstreams.http import Interrupted
 from shim.upstreams.legacy.pool import Pool, PoolLimits
 from shim.upstreams.legacy.refusals import as_fault, code, not_yet
@@ -95,6 +95,11 @@ class LegacyUpstream:
                 with contextlib.suppress(SessionLost):  # a 404 came before any byte of an answer: nothing ran
                     return await self._sessions.on(ctx, session, send)
         raise _gone()
+
+    async def listen(self, ctx: Context, params: Members, heard: Notify) -> bool:
+        """Refuse: a legacy server announces on its sessions' own streams."""
+        del ctx, params, heard
+        return False
 
     async def tool_support(self, ctx: Context, tool: str) -> str:
         """Tell a tool's task support, from the operator, the dialect, or the caller's tools/list."""
@@ -231,10 +236,10 @@ class LegacyUpstream:
         return response
 
     async def abandon_result(self, ctx: Context, row: TaskRow, request_id: bytes) -> None:
-        """Send `notifications/cancelled` for a tasks/result (ML-INPUT)."""
+        """Send `notifications/cancelled` for a tasks/result (ML-INPUT). Raises UpstreamFault."""
         message = write_notification("notifications/cancelled", {"requestId": request_id})
         with contextlib.suppress(Gone, SessionLost):  # the stream went with its session
-            await (await self._sessions.of(ctx, row)).post(ctx, message)
+            _taken(await (await self._sessions.of(ctx, row)).post(ctx, message))
 
     async def cancel(self, ctx: Context, row: TaskRow) -> bool:
         """Ask to cancel, where the dialect has it."""
@@ -262,9 +267,7 @@ class LegacyUpstream:
         # no other session than the one that asked can take it
         session = await self._sessions.of(ctx, row)
         status = await self._sessions.on(ctx, session, lambda one: one.post(ctx, message))
-        if status >= 500:  # noqa: PLR2004 - down, not refused: it is delivered later
-            raise UpstreamFault(-32603, f"the upstream answered {status}", 502)
-        return status < 400  # noqa: PLR2004 - any 2xx will do (NOTIFY)
+        return _taken(status)
 
     async def ended(self, row: TaskRow) -> None:
         """Free the task's place in its session."""
@@ -309,6 +312,13 @@ class LegacyUpstream:
             if len(self._catalogs) > REMEMBERED:
                 self._catalogs.popitem(last=False)
         return catalog
+
+
+def _taken(status: int) -> bool:
+    """Tell whether a server took a message; one that is down did not refuse it. Raises UpstreamFault."""
+    if status >= 500:  # noqa: PLR2004 - a server error: it is said again later
+        raise UpstreamFault(-32603, f"the upstream answered {status}", 502)
+    return status < 400  # noqa: PLR2004 - any 2xx will do (NOTIFY)
 
 
 def _gone() -> UpstreamFault:

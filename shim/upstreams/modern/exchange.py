@@ -2,15 +2,16 @@
 
 import contextlib
 from dataclasses import dataclass
+from functools import partial
 
 import aiohttp
 
 from shim.clock import Clock
 from shim.hub.rawjson import Members, RawJsonError
 from shim.upstreams.authority import Authority
-from shim.upstreams.base import Context
+from shim.upstreams.base import Context, Notify
 from shim.upstreams.http import ACCEPT, JSON_TYPE, SSE_TYPE, Interrupted, Link, denied, media_type
-from shim.wire.era import MODERN_VERSIONS
+from shim.wire.era import MODERN_VERSIONS, Era
 from shim.wire.errors import UpstreamFault
 from shim.wire.headers import encode_value, mirrored
 from shim.wire.ids import IdMaker
@@ -37,11 +38,15 @@ class Exchange:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    async def ask(self, ctx: Context, method: str, params: Members, *, patient: bool = False) -> Response:
+    async def ask(
+        self, ctx: Context, method: str, params: Members, *, patient: bool = False,
+        heard: Notify | None = None,
+    ) -> Response:  # fmt: skip
         """Send a request and give its response; what else comes on its stream is passed to the client.
 
-        `patient` waits without a limit: a tool may take hours. A caller that leaves closes the stream,
-        which is this era's cancellation. Raises Denied, NeverSent, Interrupted, UpstreamFault.
+        `heard` takes all notifications in the client's place. `patient` waits without a limit: a tool may
+        take hours. A caller that leaves closes the stream, which is this era's cancellation. Raises Denied,
+        NeverSent, Interrupted, UpstreamFault.
         """
         rid = self._parts.ids.next()
         token = rid if ctx.progress_token is not None and ctx.notify is not None else None
@@ -59,7 +64,7 @@ class Exchange:
                 "POST", self._headers(ctx, method, params), body, patient=patient
             )
             async with response:
-                return await self._answer(ctx, response, rid)
+                return await self._answer(ctx, response, rid, heard or partial(_heard, ctx))
         finally:
             ctx.trace.upstream_calls += 1
             ctx.trace.upstream_ms += self._parts.clock.ticks_ms() - began
@@ -75,14 +80,17 @@ class Exchange:
             headers.append(("Mcp-Name", encode_value(name)))
         return [*headers, *self._parts.authority.headers(ctx)]
 
-    async def _answer(self, ctx: Context, response: aiohttp.ClientResponse, rid: bytes) -> Response:
+    async def _answer(
+        self, ctx: Context, response: aiohttp.ClientResponse, rid: bytes, heard: Notify
+    ) -> Response:
         if response.status in _UNAUTHORIZED:
             self._parts.authority.refused(ctx)
             raise await denied(self._parts.link, response)
         if media_type(response.headers) == SSE_TYPE:
             self._parts.authority.accepted(ctx)
-            return await self._streamed(ctx, response, rid)
+            return await self._streamed(ctx, response, rid, heard)
         body = await self._parts.link.read(response)
+        self._parts.link.judge(Era.MODERN, response.status, body)
         if response.status >= _SERVER_ERROR:
             raise UpstreamFault(-32603, f"the upstream answered {response.status}", 502)
         try:
@@ -97,7 +105,9 @@ class Exchange:
         self._parts.authority.accepted(ctx)
         return message
 
-    async def _streamed(self, ctx: Context, response: aiohttp.ClientResponse, rid: bytes) -> Response:
+    async def _streamed(
+        self, ctx: Context, response: aiohttp.ClientResponse, rid: bytes, heard: Notify
+    ) -> Response:
         async for frame in self._parts.link.frames(response):
             if not frame.data:
                 continue
@@ -106,7 +116,7 @@ class Exchange:
                 if message.id == rid:
                     return message
             elif isinstance(message, Notification):
-                await _heard(ctx, message)
+                await heard(message)
             else:
                 ctx.trace.event("upstream.invalid", rule="LM-META", detail="a request on a response stream")
         raise Interrupted(-32603, "the upstream's stream ended before its answer", 502)

@@ -2,8 +2,9 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import replace
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from shim.hub import rawjson
 from shim.hub.codec import Reading, TaskUnknownError, read_create, read_task
@@ -11,12 +12,12 @@ from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.ledger.records import InputRow, TaskRow
 from shim.upstreams.authority import Authority
-from shim.upstreams.base import Answered, Context, Created, Facts, NotYet, TaskUnknown
+from shim.upstreams.base import Answered, Context, Created, Facts, Notify, NotYet, TaskUnknown
 from shim.upstreams.legacy.refusals import as_fault, code
 from shim.upstreams.modern.exchange import Exchange, Parts
 from shim.upstreams.support import override
 from shim.wire.era import MODERN_VERSIONS
-from shim.wire.errors import INVALID_PARAMS, MISSING_CAPABILITY, UpstreamFault
+from shim.wire.errors import INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY, UpstreamFault
 from shim.wire.jsonrpc import Response
 from shim.wire.modern import bare_result, has_tasks
 
@@ -72,6 +73,13 @@ class ModernUpstream:
         """Send a request as it is and give its answer, in the modern shape."""
         return await self._exchange.ask(ctx, method, params, patient=method == _CALL)
 
+    async def listen(self, ctx: Context, params: Members, heard: Notify) -> bool:
+        """Hold a subscription open; False where the method does not exist."""
+        response = await self._exchange.ask(
+            replace(ctx, notify=None), "subscriptions/listen", params, patient=True, heard=heard
+        )
+        return response.error is None or code(response.error) != METHOD_NOT_FOUND
+
     async def tool_support(self, ctx: Context, tool: str) -> str:
         """Say that every tool may run as a task: the server decides for each call (LM-TOOLS)."""
         return override(self._overrides, tool) or (
@@ -112,7 +120,9 @@ class ModernUpstream:
             raise TaskUnknown from None
         if reading.task.result is None:
             return reading
-        return Reading(replace(reading.task, result=bare_result(reading.task.result)), reading.lenient)
+        return Reading(
+            structs.replace(reading.task, result=bare_result(reading.task.result)), reading.lenient
+        )
 
     async def result(self, ctx: Context, row: TaskRow, request_id: bytes) -> Response:
         """Refuse: the payload stands in the task."""

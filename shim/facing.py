@@ -1,0 +1,87 @@
+"""The fronts of a server: one for each era of clients, by what the server speaks."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from shim.behind import Behind
+from shim.callers.resolve import Resolver
+from shim.callers.vouch import VouchBook
+from shim.config import Config
+from shim.fronts.detect import Detector
+from shim.fronts.endpoint import Front
+from shim.fronts.hosted.asking import Asking
+from shim.fronts.hosted.calls import Calls
+from shim.fronts.hosted.feed import Feed
+from shim.fronts.hosted.front import HostedFront
+from shim.fronts.hosted.listening import Listening
+from shim.fronts.hosted.sessions import HostedSessions
+from shim.fronts.hosted.streams import EventIds, Streams
+from shim.fronts.hosted.verbs import HostedVerbs
+from shim.fronts.legacy import LegacyFront
+from shim.fronts.legacy_tasks import LegacyTasks
+from shim.fronts.legacy_verbs import Verbs
+from shim.fronts.modern import ModernFront
+from shim.fronts.relay import Relay
+from shim.fronts.sessions import ClientSessions
+from shim.fronts.vouching import Vouching
+from shim.hub.dialect import Dialect
+from shim.tasks.service import Tasks
+from shim.upstreams.base import Upstream
+from shim.upstreams.legacy.speaker import LegacyUpstream
+from shim.wire.era import Era
+from shim.wire.ids import IdMaker
+
+
+@dataclass(frozen=True, slots=True)
+class Facing:
+    """Makes fronts of the parts that all of them share."""
+
+    config: Config
+    tasks: Tasks
+    dialects: Mapping[str, Dialect]
+    relay: Relay
+    ids: IdMaker
+    epoch: int
+    resolver: Resolver
+    vouches: VouchBook
+
+    def fronts(self, behind: Behind) -> Mapping[Era, Front]:
+        """Put a front for each era before the speaker that serves it."""
+        relayed = behind.relayed
+        return {
+            Era.MODERN: self._modern(behind.main),
+            Era.LEGACY: self._hosted(behind.main) if relayed is None else self._relayed(relayed),
+        }
+
+    def _modern(self, upstream: Upstream) -> Front:
+        return ModernFront(
+            self.config, upstream, self.tasks, self.dialects["sep-2663"], Vouching(self.vouches, upstream)
+        )
+
+    def _relayed(self, upstream: LegacyUpstream) -> Front:
+        """Give the front that passes legacy clients through (LL)."""
+        ledger, clock = self.tasks.room.ledger, self.tasks.room.clock
+        return LegacyFront(
+            self.config, upstream, self.dialects, self.relay,
+            ClientSessions(self.config, ledger, upstream, clock),
+            LegacyTasks(self.config, upstream, self.relay, self.tasks), self.resolver,
+            Vouching(self.vouches, upstream),
+        )  # fmt: skip
+
+    def _hosted(self, upstream: Upstream) -> Front:
+        """Give the front that is itself the server of legacy clients (LM)."""
+        config, tasks, ledger, clock = self.config, self.tasks, self.tasks.room.ledger, self.tasks.room.clock
+        streams, events = Streams(), EventIds(self.epoch)
+        asking = Asking(config, tasks, self.ids, events, streams)
+        return HostedFront(
+            config, upstream,
+            detector=Detector(config, self.dialects, ledger),
+            sessions=ClientSessions(config, ledger, upstream, clock),
+            hosted=HostedSessions(ledger, upstream, clock, self.resolver),
+            asking=asking,
+            verbs=HostedVerbs(Verbs(config, upstream, tasks), asking, streams),
+            calls=Calls(config, upstream, tasks, asking),
+            feed=Feed(config, tasks, asking, Listening(upstream, ledger, clock), events, streams),
+            streams=streams,
+            vouching=Vouching(self.vouches, upstream),
+        )  # fmt: skip

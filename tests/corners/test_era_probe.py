@@ -1,0 +1,110 @@
+"""ERA-PROBE: a verdict has a date, is asked for again, and never changes what a task is."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.corners.ml import Corner, corner
+from tests.scripted import Error, Raw, Scripted, task, text
+
+AGAIN_MS = 60_000
+AUTO: dict[str, Any] = {"upstream": {"dialect": "auto", "probe_again_ms": AGAIN_MS}}
+LEGACY = Error(-32601, "Method not found", status=404)
+MODERN = b'{"jsonrpc":"2.0","id":"p","result":{"supportedVersions":["2026-07-28"],"capabilities":{}}}'
+UNSUPPORTED = Error(-32022, "Unsupported protocol version", {"supported": ["2026-07-28"]}, 400)
+
+
+def verdicts(ml: Corner) -> list[str]:
+    return [event["verdict"] for event in ml.events("upstream.probed")]
+
+
+async def heard(ml: Corner, count: int) -> None:
+    """Wait until that many verdicts are in the log."""
+    while len(verdicts(ml)) < count:
+        await ml.client.request("nothing")
+
+
+@pytest.mark.rule("ERA-PROBE")
+async def test_a_verdict_is_dated_and_asked_for_again_after_a_while(
+    upstream: Scripted, tmp_path: Path
+) -> None:
+    upstream.on("server/discover", LEGACY)
+    async with corner(upstream, tmp_path, **AUTO) as ml:
+        assert ml.app.prober.verdict is not None
+        at_ms = ml.app.prober.verdict.at_ms
+        ml.clock.advance(AGAIN_MS - 1)
+        await ml.client.request("nothing")
+        assert len(upstream.seen("server/discover")) == 1
+        ml.clock.advance(1)
+        await heard(ml, 2)
+        assert ml.app.prober.verdict.at_ms == at_ms + AGAIN_MS
+    assert verdicts(ml) == ["legacy", "legacy"]
+    assert all(event["evidence"] for event in ml.events("upstream.probed"))
+
+
+@pytest.mark.rule("ERA-PROBE")
+async def test_what_proves_nothing_is_reported_and_not_kept(upstream: Scripted, tmp_path: Path) -> None:
+    upstream.once("POST", Raw(b"", 503))
+    upstream.on("tools/call", text("hi"))
+    async with corner(upstream, tmp_path, **AUTO) as ml:
+        assert ml.app.prober.verdict is None
+        assert (await ml.client.call("plain")).result["content"]
+        upstream.once("POST", Raw(b"", 429))
+        ml.clock.advance(15_000)
+        await heard(ml, 2)
+        ml.clock.advance(30_000)
+        await heard(ml, 3)
+        upstream.once("POST", Raw(b"", 401))
+        kept = ml.app.prober.verdict
+        ml.clock.advance(AGAIN_MS)
+        await heard(ml, 4)
+        assert ml.app.prober.verdict == kept
+    assert verdicts(ml) == ["inconclusive", "inconclusive", "legacy", "inconclusive"]
+
+
+@pytest.mark.rule("ERA-PROBE")
+@pytest.mark.parametrize(
+    ("method", "answer"),
+    [("tools/call", UNSUPPORTED), ("initialize", UNSUPPORTED), ("initialize", LEGACY)],
+    ids=["a call", "a handshake", "no initialize"],
+)
+async def test_an_answer_of_the_other_era_is_reason_to_ask_once(
+    upstream: Scripted, tmp_path: Path, method: str, answer: Any
+) -> None:
+    upstream.on("server/discover", LEGACY)
+    async with corner(upstream, tmp_path, **AUTO) as ml:
+        upstream.once(method, answer)
+        assert "error" in (await ml.client.call("plain")).json
+        await heard(ml, 2)
+        upstream.once(method, answer)
+        assert "error" in (await ml.client.call("plain")).json
+        await ml.client.request("nothing")
+        assert len(upstream.seen("server/discover")) == 2
+    assert verdicts(ml) == ["legacy", "legacy"]
+
+
+@pytest.mark.rule("ERA-PROBE")
+async def test_a_server_of_another_era_leaves_the_tasks_what_they_were(
+    upstream: Scripted, tmp_path: Path
+) -> None:
+    upstream.on("server/discover", LEGACY)
+    upstream.on("tasks/get", task())
+    async with corner(upstream, tmp_path, **AUTO) as ml:
+        await ml.create()
+        upstream.once("POST", Raw(MODERN))
+        ml.clock.advance(AGAIN_MS)
+        await heard(ml, 2)
+        assert (await ml.get())["status"] == "working"
+        row = await ml.app.ledger.own_task(1)
+    assert verdicts(ml) == ["legacy", "modern"]
+    assert row.dialect == "experimental"
+
+
+@pytest.mark.rule("ERA-PROBE")
+async def test_a_server_whose_dialect_is_configured_is_not_asked(upstream: Scripted, tmp_path: Path) -> None:
+    async with corner(upstream, tmp_path) as ml:
+        ml.clock.advance(86_400_000)
+        await ml.client.request("nothing")
+    assert not upstream.seen("server/discover")
+    assert not verdicts(ml)

@@ -114,8 +114,9 @@ def speakers(
     legacy = modern = None
     if speaks.legacy is not None:
         legacy = LegacyUpstream(
-            settings.name, dialects[speaks.legacy],
-            LegacyParts(link, ids, authority, events, clock, on_list_changed), ledger,
+            settings.name,
+            LegacyParts(dialects[speaks.legacy], link, ids, authority, events, clock, on_list_changed),
+            ledger,
             PoolLimits(
                 config.sessions.per_caller, config.sessions.total, config.tasks.tasks_per_session,
                 config.sessions.idle_ms, config.sessions.spares,

@@ -12,6 +12,7 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from shim.config import Config
+from shim.fronts.detect import Detector
 from shim.fronts.legacy_verbs import Asked, Verbs, answer
 from shim.fronts.passing import Passing
 from shim.fronts.relay import Relay, Tap
@@ -25,10 +26,10 @@ from shim.tasks.recording import record
 from shim.tasks.service import Tasks
 from shim.tasks.terminal import End
 from shim.tasks.view import task_of
-from shim.upstreams.base import Context, Upstream
+from shim.upstreams.base import Upstream
 from shim.wire.envelope import strip_related_task, tool_names, tools_with_support
 from shim.wire.errors import invalid_params, method_not_found
-from shim.wire.jsonrpc import Request, Response, read_upstream, write_message, write_result
+from shim.wire.jsonrpc import Response, read_upstream, write_message, write_result
 
 _REMEMBERED = 10_000
 
@@ -38,7 +39,10 @@ Verb = Callable[[Asked], Awaitable[web.StreamResponse | None]]
 class LegacyTasks:
     """Serves what legacy clients do with tasks on one upstream."""
 
-    def __init__(self, config: Config, upstream: Upstream, relay: Relay, tasks: Tasks) -> None:
+    def __init__(
+        self, config: Config, upstream: Upstream, relay: Relay, tasks: Tasks, detector: Detector
+    ) -> None:
+        self._detector = detector
         self.passing = Passing(upstream, relay, tasks)
         self._hub = Verbs(config, upstream, tasks)
         self._upstream = upstream
@@ -63,32 +67,21 @@ class LegacyTasks:
         if verb is not None:
             ctx.trace.feature(message.method)
             return await self._verbs[verb](asked)
-        if message.method.startswith("tasks/"):
+        if self._detector.concerns_tasks(message.method):
             raise method_not_found(message.method)
         if message.method == CALL:
             ctx.trace.tool = rawjson.string(message.params.get("name"))
-            if "task" in message.params:
+            # no part of this dialect, so it is passed over; a server that took it would make a task
+            # that nobody has written down
+            self._detector.pass_over(asked)
+            if dialect.asks_for_task(asked.message.params):
                 ctx.trace.feature("task param")
-                if dialect.creates_by_param:
-                    return await self._create(asked)
-                # no part of this dialect, so it is passed over; a server that took it would make a task
-                # that nobody has written down
-                ctx.trace.lenient("CS-CREATE", "tools/call: params.task")
-                params = {key: value for key, value in message.params.items() if key != "task"}
-                asked.message = Request(message.id, message.method, params)
+                return await self._create(asked)
         if session is None and self._upstream.has_sessions and self._differs(asked):
             return await self._plain(asked)
         if message.method == "tools/list" and self._differs(asked) and dialect.lists_task_support:
             return await self._tools(asked)
         return None
-
-    async def dialect_of(self, message: Request, ctx: Context) -> str | None:
-        """Give the dialect that the client of the request's task spoke when it made it (CS-DETECT)."""
-        task_id = rawjson.string(message.params.get("taskId"))
-        if task_id is None:
-            return None
-        row = (await self._ledger.lookup(ctx.caller.key, task_id)).row
-        return row.client_dialect if row is not None else None
 
     def resumed(self, session: SessionRow | None, tap: Tap | None) -> Tap | None:
         """Give what looks at a session's GET stream: the answer to a create may come on it (LL-RECORD)."""

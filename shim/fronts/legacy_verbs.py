@@ -53,9 +53,9 @@ class Verbs:
     async def own(self, asked: Asked) -> TaskRow:
         """Give the task a request names, if it is the caller's. Raises ClientFault."""
         asked.ctx.trace.rule("LL-OWN")
-        task_id = rawjson.string(asked.message.params.get("taskId"))
+        task_id = asked.dialect.task_id_of(asked.message.params)
         if task_id is None:
-            raise invalid_params("params.taskId: expected a string")
+            raise invalid_params(f"params.{asked.dialect.fields.task_id}: expected a string")
         return await own(self._ledger, asked.ctx, task_id)
 
     async def create(
@@ -87,9 +87,10 @@ class Verbs:
         """List the caller's tasks (LL-LIST)."""
         ctx = asked.ctx
         ctx.trace.rule("LL-LIST")
-        cursor = asked.message.params.get("cursor")
+        names = asked.dialect.members
+        cursor = asked.message.params.get(names.cursor or "")
         if cursor is not None and not rawjson.string(cursor):
-            raise invalid_params("params.cursor: not a cursor of this list")
+            raise invalid_params(f"params.{names.cursor}: not a cursor of this list")
         own_session = asked.session.session_id if asked.session and ctx.caller.kind == "session" else None
         rows, more = await self._tasks.page(ctx, rawjson.string(cursor), own_session)
         # the list is read without payloads; whether a result is a tool's error stands in it
@@ -97,9 +98,9 @@ class Verbs:
             await self._ledger.own_task(row.pk) if row.status is Status.COMPLETED else row for row in rows
         ]
         listed = b",".join(write_task(asked.dialect, self._shown(task_of(row))) for row in whole)
-        result = {"tasks": b"[" + listed + b"]"}
+        result = {str(names.tasks): b"[" + listed + b"]"}
         if more is not None:
-            result["nextCursor"] = rawjson.encode(more)
+            result[str(names.next_cursor)] = rawjson.encode(more)
         return await self._say(asked, rawjson.join(result))
 
     async def cancel(self, asked: Asked, row: TaskRow) -> web.StreamResponse:
@@ -111,13 +112,14 @@ class Verbs:
 
     async def responses(self, asked: Asked, row: TaskRow) -> Mapping[str, bytes]:
         """Read answers by key (CS-INPUT); one that came on a stream may be named by its request's id."""
-        raw = asked.message.params.get("inputResponses", b"")
+        member = str(asked.dialect.members.input_responses)
+        raw = asked.message.params.get(member, b"")
         try:
             given = rawjson.strict_members(raw)
             for response in given.values():
                 rawjson.members(response)
         except rawjson.RawJsonError as exc:
-            raise invalid_params(f"params.inputResponses: {exc}") from exc
+            raise invalid_params(f"params.{member}: {exc}") from exc
         known = await self._ledger.inputs(row.pk, ("outstanding", "answered", "delivered", "closed"))
         by_id = {rawjson.string(one.upstream_id): one.key for one in known if one.upstream_id is not None}
         return {by_id.get(key, key): response for key, response in given.items()}

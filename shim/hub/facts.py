@@ -71,6 +71,8 @@ class Create(Table):
 
     style: Literal["augment", "call", "server"]
     reply: Literal["flat", "nested"]
+    member: Name
+    """Holds a nested task, and what is asked of a task that augments a call."""
     first: str
 
 
@@ -87,6 +89,15 @@ class Fields(Table):
     input_requests: NameOrFalse
     result: NameOrFalse
     error: NameOrFalse
+
+
+class Exchange(Table):
+    """The members of requests and answers beside the task's own, or false where no method has it."""
+
+    input_responses: NameOrFalse
+    tasks: NameOrFalse
+    cursor: NameOrFalse
+    next_cursor: NameOrFalse
 
 
 class Carries(Table):
@@ -109,6 +120,7 @@ class Facts(Table):
     methods: Methods
     create: Create
     fields: Fields
+    members: Exchange
     carries: Carries
     outwards: dict[State, Name]
     inwards: dict[Name, State]

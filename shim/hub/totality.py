@@ -44,14 +44,19 @@ def _state_gaps(facts: Facts) -> list[Gap]:
 
 def _name_gaps(facts: Facts) -> list[Gap]:
     found: list[Gap] = []
-    for section, table in (("methods", facts.methods), ("fields", facts.fields)):
-        seen: dict[str, str] = {}
+    methods: dict[str, str] = {}
+    members: dict[str, str] = {}
+    for section, table, seen in (
+        ("methods", facts.methods, methods),
+        ("fields", facts.fields, members),
+        ("members", facts.members, members),
+    ):
         for key, name in table:
             if not name or (key == "answer" and name == facts.methods.update):
                 continue
             if name in seen:
-                found.append(Gap((section, key), f"{name!r} is {section}.{seen[name]} already"))
-            seen[name] = key
+                found.append(Gap((section, key), f"{name!r} is {seen[name]} already"))
+            seen[name] = f"{section}.{key}"
     return found
 
 
@@ -68,4 +73,10 @@ def _way_gaps(facts: Facts) -> list[Gap]:
         found.append(Gap(("carries", "ttl_always"), "true, but fields.ttl is false"))
     if facts.fields.input_requests and not facts.carries.input_stream and not facts.methods.answer:
         found.append(Gap(("methods", "answer"), "false, but questions stand in the task and on no stream"))
+    for method, names in (("answer", ("input_responses",)), ("list", ("tasks", "cursor", "next_cursor"))):
+        found.extend(
+            Gap(("members", name), f"false, but there is a methods.{method}")
+            for name in names
+            if getattr(facts.methods, method) and not getattr(facts.members, name)
+        )
     return found

@@ -145,6 +145,14 @@ def write_message(message: Message) -> bytes:
     return b'{"jsonrpc":"2.0","id":' + (message.id or _NULL) + b',"error":' + (message.error or b"{}") + b"}"
 
 
+def refuse_variants(params: Members, known: Mapping[str, str]) -> None:
+    """Refuse params that the shim reads, in another case; `known` is by lower case. Raises ClientFault."""
+    try:
+        _refuse_variants(params, known)
+    except RawJsonError as exc:
+        raise invalid_request(f"params: {exc}") from exc
+
+
 def _refuse_variants(found: Members, known: Mapping[str, str]) -> None:
     for key in found:
         if known.get(key.casefold(), key) != key:

@@ -5,10 +5,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from shim.hub import rawjson
+from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.upstreams.base import Context, Question, SessionEvents
 from shim.wire.envelope import related_task_of
 from shim.wire.jsonrpc import Notification, Request, Response, write_error, write_result
+
+STATUS = "notifications/tasks/status"
+"""Heard from servers of every dialect: it may name the request by which a task asks."""
+UPDATED = "notifications/tasks/updated"
+"""Another name of it that is read and never written (section 1 of the rules)."""
 
 
 @dataclass(slots=True)
@@ -34,10 +40,13 @@ class Host(Protocol):
 class Hearing:
     """Takes up what one session's server says, and tells the tasks room what concerns a task."""
 
-    def __init__(self, host: Host, events: SessionEvents, list_changed: Callable[[], None]) -> None:
+    def __init__(
+        self, host: Host, dialect: Dialect, events: SessionEvents, list_changed: Callable[[], None]
+    ) -> None:
         self.calls: dict[bytes, Call] = {}
         """The requests under way, by id, which is their progress token too."""
         self._host = host
+        self._dialect = dialect
         self._events = events
         self._list_changed = list_changed
         self._held: list[tuple[Context, Request, int | None]] = []
@@ -61,11 +70,14 @@ class Hearing:
         if isinstance(message, Request):
             await self._heard_request(ctx, message, task_pk, on_call=on_call)
             return
+        if message.method in (STATUS, UPDATED, self._dialect.methods.status_notification):
+            if message.method == UPDATED:
+                ctx.trace.lenient("section-1", UPDATED)
+            await self._heard_status(message)
+            return
         match message.method:
             case "notifications/progress":
                 await self._heard_progress(message)
-            case "notifications/tasks/status":
-                await self._heard_status(message)
             case "notifications/tools/list_changed":
                 self._list_changed()
             case "notifications/message":
@@ -113,7 +125,7 @@ class Hearing:
         return next(iter(tasks.values())) if len(tasks) == 1 else None
 
     async def _heard_status(self, message: Notification) -> None:
-        task_id = rawjson.string(message.params.get("taskId")) or related_task_of(message.params)
+        task_id = self._dialect.task_id_of(message.params) or related_task_of(message.params)
         pk = self._host.tasks.get(task_id or "")
         if pk is None:
             return

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from shim.clock import Clock
 from shim.hub import rawjson
+from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.ledger.records import SessionRow
 from shim.upstreams.authority import Authority
@@ -56,6 +57,7 @@ class Gone(Exception):
 class Parts:
     """What every session of one upstream shares."""
 
+    dialect: Dialect
     link: Link
     ids: IdMaker
     authority: Authority
@@ -83,7 +85,7 @@ class LegacySession:
         self.lost = False
         self.idle_since_ms = parts.clock.now_ms()
         self._parts = parts
-        self._hearing = Hearing(self, parts.events, lambda: parts.on_list_changed(self))
+        self._hearing = Hearing(self, parts.dialect, parts.events, lambda: parts.on_list_changed(self))
         self._stream: asyncio.Task[None] | None = None
         self._opened = asyncio.Event()
         self._streamless = False

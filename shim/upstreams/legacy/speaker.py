@@ -7,7 +7,6 @@ from functools import partial
 
 from shim.hub import rawjson
 from shim.hub.codec import Reading, TaskUnknownError, read_create, read_task
-from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.ledger.protocol import Ledger
 from shim.ledger.records import InputRow, TaskRow
@@ -35,7 +34,6 @@ class LegacyUpstream:
     def __init__(
         self,
         name: str,
-        dialect: Dialect,
         parts: Parts,
         ledger: Ledger,
         limits: PoolLimits,
@@ -47,7 +45,7 @@ class LegacyUpstream:
     ) -> None:
         self.name = name
         self.has_sessions = sessions
-        self.dialect = dialect
+        self.dialect = parts.dialect
         self.parts = parts
         self._new_catalog = partial(Catalog, overrides, pages=pages, tools=tools)
         self._catalogs: OrderedDict[tuple[str, frozenset[str]], Catalog] = OrderedDict()
@@ -205,7 +203,7 @@ class LegacyUpstream:
 
     async def get(self, ctx: Context, row: TaskRow) -> Reading:
         """Read the task's state."""
-        params = {"taskId": rawjson.encode(row.upstream_task_id)}
+        params = self.dialect.task_params(row.upstream_task_id)
         response = await self._sessions.on_task(
             ctx, row, lambda session: session.request(ctx, self.dialect.methods.get, params)
         )
@@ -221,7 +219,7 @@ class LegacyUpstream:
         method = self.dialect.methods.result
         if not method:
             raise NotYet
-        params = {"taskId": rawjson.encode(row.upstream_task_id)}
+        params = self.dialect.task_params(row.upstream_task_id)
         response = await self._sessions.on_task(
             ctx,
             row,
@@ -246,7 +244,7 @@ class LegacyUpstream:
         method = self.dialect.methods.cancel
         if not method:
             return False
-        params = {"taskId": rawjson.encode(row.upstream_task_id)}
+        params = self.dialect.task_params(row.upstream_task_id)
         response = await self._sessions.on_task(
             ctx, row, lambda session: session.request(ctx, method, params)
         )
@@ -285,10 +283,8 @@ class LegacyUpstream:
         method = self.dialect.methods.answer
         if not method:
             return False
-        params = {
-            "taskId": rawjson.encode(row.upstream_task_id),
-            "inputResponses": rawjson.join({asked.key: asked.response or b"{}"}),
-        }
+        responses = rawjson.join({asked.key: asked.response or b"{}"})
+        params = self.dialect.answer_params(row.upstream_task_id, responses)
         response = await self._sessions.on_task(
             ctx, row, lambda session: session.request(ctx, method, params)
         )

@@ -24,7 +24,6 @@ from shim.wire.modern import bare_result, has_tasks
 _FACTS_MS = 60_000
 _REMEMBERED = 10_000
 _CALL = "tools/call"
-_ANSWERS = "inputResponses"
 
 
 class ModernUpstream:
@@ -142,7 +141,7 @@ class ModernUpstream:
     async def answer(self, ctx: Context, row: TaskRow, asked: InputRow) -> bool:
         """Deliver an answer by its key."""
         responses = rawjson.join({asked.key: asked.response or b"{}"})
-        params = {_ANSWERS: responses}
+        params = {str(self.dialect.members.input_responses): responses}
         try:
             response = await self._on_task(ctx, row, str(self.dialect.methods.answer), params)
         except TaskUnknown:
@@ -168,7 +167,7 @@ class ModernUpstream:
         self, ctx: Context, row: TaskRow, method: str, more: Members | None = None
     ) -> Response:
         """Ask about a task. Raises TaskUnknown where the server says that it does not know it."""
-        params = {self.dialect.fields.task_id: rawjson.encode(row.upstream_task_id), **(more or {})}
+        params = {**self.dialect.task_params(row.upstream_task_id), **(more or {})}
         response = await self._exchange.ask(ctx, method, params)
         if response.error is not None:
             refusal = code(response.error)

@@ -108,12 +108,13 @@ class Tasks:
         A server that is away is waited for: an error here would be taken for the task's own.
         """
         if not self.watchers.watched(row):
-            try:
-                row = await self.observer.current(ctx, row)  # a fault of the caller's own is told at once
-            except Denied:
-                raise
-            except UpstreamFault:
-                pass
+            with self.room.changes.watching(row.pk):  # who waits is to be asked, too (ML-INPUT)
+                try:
+                    row = await self.observer.current(ctx, row)  # a fault of the caller's own is told at once
+                except Denied:
+                    raise
+                except UpstreamFault:
+                    pass
         return row if row.status in TERMINAL else await self.watchers.ended(row)
 
     async def page(

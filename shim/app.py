@@ -24,6 +24,7 @@ from shim.callers.resolve import build_resolver
 from shim.callers.vouch import CredentialStore, VouchBook
 from shim.clock import Clock, SystemClock
 from shim.config import Config, digest, service_token
+from shim.config.live import Live
 from shim.config.service import UpstreamConfig
 from shim.facing import Facing
 from shim.fronts.endpoint import Endpoint
@@ -33,11 +34,12 @@ from shim.fronts.sunset import sunset_headers
 from shim.hub.dialect import Dialect
 from shim.hub.registry import load_dialects
 from shim.ledger.sqlite import SqliteLedger
+from shim.reload import Reload, link_limits
 from shim.tasks.questions import Questions
 from shim.tasks.room import Room
 from shim.tasks.service import Tasks
 from shim.upstreams.authority import Authority
-from shim.upstreams.http import Limits, Link, open_client
+from shim.upstreams.http import Link, open_client
 from shim.upstreams.legacy.session import LegacySession
 from shim.upstreams.prober import Prober
 from shim.upstreams.probing import Probed, probe
@@ -62,6 +64,8 @@ class App:
     behind: Behind
     ledger: SqliteLedger
     prober: Prober
+    reload: Reload
+    """Puts a new config in force. Raises ConfigError; then all is as it was."""
 
 
 @contextlib.asynccontextmanager
@@ -75,7 +79,8 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         metrics = Metrics(_methods(dialects))
         sink = _sink(config, instance)
         stack.callback(sink.close)
-        settings = config.upstream[0]
+        live = Live(config)
+        in_force, settings = live.as_config(), config.upstream[0]
         link = await _link(stack, config, sink)
         prober = _prober(settings, link, sink, clock)
         ledger = SqliteLedger(
@@ -86,23 +91,14 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         await ledger.open()
         stack.push_async_callback(ledger.close)
 
-        judged = settings.credentials == "pass"
-        vouches = VouchBook(clock, config.identity.vouch_ms, judged=judged)
-        held = CredentialStore(clock, config.identity.credential_hold_ms)
-        authority = Authority(
-            settings.credentials,
-            service_token(settings),
-            settings.fixed_headers(),
-            vouches=vouches,
-            held=held,
-        )
-        room = Room(config, ledger, {}, clock, sink)
+        authority = _authority(config, clock)
+        room = Room(in_force, ledger, {}, clock, sink)
         questions = Questions(room)
         ids = IdMaker(epoch := await ledger.next_epoch())
         behind = Behind(
             await _speaks(settings, dialects, prober),
             partial(
-                speakers, config, settings, dialects=dialects, link=link, authority=authority, ids=ids,
+                speakers, in_force, settings, dialects=dialects, link=link, authority=authority, ids=ids,
                 clock=clock, ledger=ledger, events=questions, on_list_changed=_on_list_changed(room),
             ),
         )  # fmt: skip
@@ -110,20 +106,25 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         room.upstreams = behind.speakers
         tasks = Tasks(room, keys, questions, instance=instance, dialects=dialects)
         stack.push_async_callback(tasks.close)
-        resolver = build_resolver(config.identity, keys, judged=judged)
-        facing = Facing(config, tasks, dialects, Relay(link, authority), ids, epoch, resolver, vouches)
+        resolver = build_resolver(config.identity, keys, judged=settings.credentials == "pass")
+        facing = Facing(
+            in_force, tasks, dialects, Relay(link, authority), ids, epoch, resolver, authority.vouches
+        )
         activity = Activity()
         metrics.watch(dropped=lambda: sink.dropped, under_way=lambda: activity.under_way)
         endpoint = Endpoint(
-            config,
+            in_force,
             guard=Guard(config),
             resolver=resolver,
             fronts=facing.fronts(behind),
             sink=sink, activity=activity, metrics=metrics, sunset=sunset_headers(config.cutover),
         )  # fmt: skip
+        reload = Reload(config, live, keys, sink, endpoint, link, behind, authority)
         await tasks.start()
         sink.emit(InstanceStarted(version=__version__, config_digest=digest(config)))
-        stack.callback(lambda: sink.emit(InstanceStopped(version=__version__, config_digest=digest(config))))
+        stack.callback(
+            lambda: sink.emit(InstanceStopped(version=__version__, config_digest=digest(live.in_force)))
+        )
         if settings.dialect == "auto":
             link.on_doubt = prober.doubt
             room.start(prober.run(partial(_turn, behind, facing, endpoint)), "probe")
@@ -132,6 +133,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         server = web.Server(
             endpoint.handle,
             handler_cancellation=True,
+            auto_decompress=False,
             access_log=None,
             max_field_size=config.limits.header_bytes,
         )
@@ -141,9 +143,12 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
             admin_url = await _listen(
                 stack, web.Server(admin.handle, access_log=None), config.admin.host, config.admin.port, config
             )
+        stack.push_async_callback(tasks.hand_back.all)
         admin.ready = True
         stack.callback(admin.stopping)
-        yield App(config, url + config.listen.path, admin_url, endpoint, tasks, behind, ledger, prober)
+        yield App(
+            config, url + config.listen.path, admin_url, endpoint, tasks, behind, ledger, prober, reload
+        )
 
 
 async def _listen(
@@ -164,11 +169,7 @@ async def _listen(
 async def _link(stack: contextlib.AsyncExitStack, config: Config, sink: AuditSink) -> Link:
     """Give the way to the upstream; it reports when the server goes and when it comes back."""
     settings = config.upstream[0]
-    limits = Limits(
-        frame_bytes=config.limits.frame_bytes,
-        connect_timeout_ms=settings.connect_timeout_ms,
-        answer_timeout_ms=settings.answer_timeout_ms,
-    )
+    limits = link_limits(config)
     client = open_client(limits)
     stack.push_async_callback(client.close)
 
@@ -197,6 +198,17 @@ def _turn(behind: Behind, facing: Facing, endpoint: Endpoint, probed: Probed) ->
     behind.turn(found(probed))
     facing.tasks.room.upstreams = behind.speakers
     endpoint.fronts = facing.fronts(behind)
+
+
+def _authority(config: Config, clock: Clock) -> Authority:
+    settings = config.upstream[0]
+    return Authority(
+        settings.credentials,
+        service_token(settings),
+        settings.fixed_headers(),
+        vouches=VouchBook(clock, config.identity.vouch_ms, judged=settings.credentials == "pass"),
+        held=CredentialStore(clock, config.identity.credential_hold_ms),
+    )
 
 
 def _prober(settings: UpstreamConfig, link: Link, sink: AuditSink, clock: Clock) -> Prober:

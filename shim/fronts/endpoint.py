@@ -24,7 +24,7 @@ from shim.hub.rawjson import RawJsonError
 from shim.upstreams.base import Context, SessionLost, TaskUnknown, Upstream
 from shim.upstreams.http import Denied
 from shim.wire.era import Era, classify
-from shim.wire.errors import METHOD_NOT_FOUND, ShimError, UpstreamFault, internal, too_many
+from shim.wire.errors import ShimError, UpstreamFault, internal, too_many
 from shim.wire.jsonrpc import Message, Request, read_client, write_error
 
 log = structlog.get_logger("shim")
@@ -67,7 +67,6 @@ class Endpoint:
         self._activity = activity
         self._metrics = metrics
         self._sunset = tuple(sunset)
-        self._forwarded = (*_FORWARDED, *config.upstream[0].forward_headers)
         self._under_way = 0
 
     async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
@@ -106,6 +105,13 @@ class Endpoint:
             trace.finish()
             self._metrics.request(trace)
 
+    def renew(self, guard: Guard, resolver: Resolver, sunset: Sequence[tuple[str, str]]) -> None:
+        """Serve the requests that come from now on by these."""
+        self._guard, self._resolver, self._sunset = guard, resolver, tuple(sunset)
+
+    def _forwarded(self) -> tuple[str, ...]:
+        return (*_FORWARDED, *self._config.upstream[0].forward_headers)
+
     async def _dispatch(
         self, http: web.BaseRequest, message: Message | None, route: Route, trace: Trace, reply: Reply
     ) -> web.StreamResponse:
@@ -116,7 +122,7 @@ class Endpoint:
         session_id = session_header(http) if era is Era.LEGACY else None
         caller = self._resolver.resolve(http.headers, http.remote, session_id=session_id)
         trace.caller, trace.caller_kind, trace.caller_label = caller.key, caller.kind, caller.label
-        headers = [(name, value) for name in self._forwarded for value in http.headers.getall(name, ())]
+        headers = [(name, value) for name in self._forwarded() for value in http.headers.getall(name, ())]
         ctx = Context(caller=caller, trace=trace, headers=headers)
         if era is Era.LEGACY:
             reply.on_success(self._sunset)
@@ -136,9 +142,7 @@ class Endpoint:
             trace.denied(fault.reason)
         trace.code = fault.code
         message_id = message.id if isinstance(message, Request) else None
-        # a legacy client reads a JSON-RPC error from a 200; 404 would tell it that its session is gone
-        ours = trace.era == "legacy" and fault.code == METHOD_NOT_FOUND and message_id is not None
-        status = 200 if ours else fault.http_status
+        status = status_of_fault(fault, Era(trace.era or Era.MODERN))
         reply.failed()
         reply.add_headers(fault.headers)
         return await reply.send(write_error(message_id, fault.code, fault.message, fault.data), status)

@@ -34,6 +34,8 @@ class Reply:
         self._headers = [*headers, ("X-Request-Id", trace.request_id)]
         self._of_success: tuple[tuple[str, str], ...] = ()
         self._patience_s = slow_reader_ms / 1000
+        self.resumable = False
+        """True once the stream carried an event id: its client can take it up again."""
         self._stream: web.StreamResponse | None = None
         self._endures = False
         self._gone = False

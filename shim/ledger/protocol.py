@@ -99,6 +99,12 @@ class Ledger(Protocol):
     ) -> list[TaskRow]:
         """Give tasks that have not ended, oldest first, for the shim's own work."""
 
+    async def abandoned_tasks(self, before_ms: int, *, stage: int, after: int, limit: int) -> list[TaskRow]:
+        """Give open tasks that no client touched since, from above the key `after`; not those at `stage`."""
+
+    async def set_abandoned(self, pk: int, stage: int) -> None:
+        """Note what was done about an abandoned task; the next touch takes it back (DUR-6)."""
+
     async def open_count_by_caller(self, caller: str) -> int:
         """Count a caller's open tasks."""
 

@@ -23,7 +23,8 @@ class Era(StrEnum):
 def classify(headers: Mapping[str, str], message: Message | None, pinned: Era | None) -> Era:
     """Tell a request's era; `message` is None for GET and DELETE, `pinned` is the address's own.
 
-    Modern `_meta` wins over a session header. Raises ClientFault where header and body contradict.
+    A modern version, in `_meta` or in the header, wins over a session header. Raises ClientFault where
+    header and body contradict.
     """
     header = headers.get("MCP-Protocol-Version")
     meta_version = _meta_version(message)
@@ -35,7 +36,7 @@ def classify(headers: Mapping[str, str], message: Message | None, pinned: Era | 
         return pinned
     if message is None or isinstance(message, Response) or header is None or header in LEGACY_VERSIONS:
         return Era.LEGACY
-    if "Mcp-Session-Id" in headers or message.method == "initialize":
+    if message.method == "initialize":
         return Era.LEGACY
     return Era.MODERN if header in MODERN_VERSIONS or header > LEGACY_VERSIONS[0] else Era.LEGACY
 

@@ -129,6 +129,19 @@ def unsupported_media(given: str) -> ClientFault:
     return ClientFault(INVALID_REQUEST, f"Content-Type: expected application/json, got {given!r}", 415)
 
 
+def unsupported_coding() -> ClientFault:
+    """Refuse a compressed body: what it grows to is not known before it is too late."""
+    return ClientFault(
+        INVALID_REQUEST, "Content-Encoding: send the body as it is", 415,
+        headers=(("Accept-Encoding", "identity"),),
+    )  # fmt: skip
+
+
+def expectation_failed() -> ClientFault:
+    """Refuse an expectation that is not to be met."""
+    return ClientFault(INVALID_REQUEST, "Expect: only 100-continue is served", 417)
+
+
 def forbidden_origin(what: str) -> ClientFault:
     """Refuse a browser's origin or a host name that is not allowed (ORIGIN)."""
     return ClientFault(INVALID_REQUEST, f"{what}: not allowed here", 403, reason="origin")

@@ -5,7 +5,6 @@ an upstream as it comes.
 """
 
 import re
-from collections.abc import Mapping
 
 import msgspec
 
@@ -17,15 +16,13 @@ _INTEGER = re.compile(rb"-?(?:0|[1-9][0-9]*)")
 _VERSION = b'"2.0"'
 _NULL = b"null"
 _OBJECT = b"{"
-_ENVELOPE = {key.lower(): key for key in ("jsonrpc", "id", "method", "params", "result", "error")}
-_PARAMS = {
-    key.lower(): key
-    for key in (
-        "_meta", "name", "arguments", "uri", "cursor", "method", "params",
-        "task", "taskId", "ttl", "inputResponses", "requestState",
-    )
-}  # fmt: skip
-"""What the shim reads, by its lower case: a server that overlooks case must not read more than it did."""
+_ENVELOPE = frozenset(("jsonrpc", "id", "method", "params", "result", "error"))
+_PARAMS = frozenset((
+    "_meta", "name", "arguments", "uri", "cursor", "method", "params",
+    "task", "taskId", "ttl", "inputResponses", "requestState",
+))  # fmt: skip
+"""What the shim reads: a server that overlooks case must not read more than it did."""
+_SPELLING = {key.lower(): key for key in _ENVELOPE | _PARAMS}
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -145,9 +142,12 @@ def write_message(message: Message) -> bytes:
     return b'{"jsonrpc":"2.0","id":' + (message.id or _NULL) + b',"error":' + (message.error or b"{}") + b"}"
 
 
-def _refuse_variants(found: Members, known: Mapping[str, str]) -> None:
+def _refuse_variants(found: Members, known: frozenset[str]) -> None:
+    if found.keys() <= known:
+        return
     for key in found:
-        if known.get(key.casefold(), key) != key:
+        spelling = _SPELLING.get(key.casefold(), key)
+        if spelling != key and spelling in known:
             raise RawJsonError("duplicate", f"the key {key!r} is written in another case", key)
 
 

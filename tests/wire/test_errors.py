@@ -22,6 +22,8 @@ TABLE = [
     (errors.unknown_session(), ClientFault, -32600, 404),
     (errors.too_large(5), ClientFault, -32600, 413),
     (errors.unsupported_media("text/plain"), ClientFault, -32600, 415),
+    (errors.unsupported_coding(), ClientFault, -32600, 415),
+    (errors.expectation_failed(), ClientFault, -32600, 417),
     (errors.forbidden_origin("Origin"), ClientFault, -32600, 403),
     (errors.unauthorized("a key is required"), ClientFault, -32600, 401),
     (errors.too_many("too many sessions", retry_after_s=3), ClientFault, -32603, 429),

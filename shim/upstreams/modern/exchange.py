@@ -1,6 +1,7 @@
 """One request to a modern server and its answer: `_meta` and headers put on, notifications heard."""
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -40,7 +41,7 @@ class Exchange:
 
     async def ask(
         self, ctx: Context, method: str, params: Members, *, patient: bool = False,
-        heard: Notify | None = None,
+        heard: Notify | None = None, headers: Sequence[tuple[str, str]] = (),
     ) -> Response:  # fmt: skip
         """Send a request and give its response; what else comes on its stream is passed to the client.
 
@@ -61,7 +62,7 @@ class Exchange:
         began = self._parts.clock.ticks_ms()
         try:
             response = await self._parts.link.send(
-                "POST", self._headers(ctx, method, params), body, patient=patient
+                "POST", [*self._headers(ctx, method, params), *headers], body, patient=patient
             )
             async with response:
                 return await self._answer(ctx, response, rid, heard or partial(_heard, ctx))

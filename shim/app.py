@@ -3,6 +3,7 @@
 Stopping has four phases: not ready, no new connections, open streams handed back, everything on disk.
 """
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ from aiohttp import web
 
 from shim import __version__
 from shim.admin import Admin
-from shim.audit.activity import ALIVE_EVERY_MS, Activity
+from shim.alive import Alive
+from shim.audit.activity import Activity
 from shim.audit.events import AuditSink, InstanceStarted, InstanceStopped
 from shim.audit.metrics import Metrics
 from shim.audit.sink import FileSink, NullSink, new_instance
@@ -30,6 +32,7 @@ from shim.facing import Facing
 from shim.fronts.endpoint import Endpoint
 from shim.fronts.guard import Guard
 from shim.fronts.relay import Relay
+from shim.fronts.server import server_of
 from shim.fronts.sunset import sunset_headers
 from shim.hub.dialect import Dialect
 from shim.hub.registry import load_dialects
@@ -78,11 +81,10 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         keys = Keys.load(config.identity.key_file)
         metrics = Metrics(_methods(dialects))
         sink = _sink(config, instance)
-        stack.callback(sink.close)
+        stack.push_async_callback(asyncio.to_thread, sink.close)
         live = Live(config)
         in_force, settings = live.as_config(), config.upstream[0]
         link = await _link(stack, config, sink)
-        prober = _prober(settings, link, sink, clock)
         ledger = SqliteLedger(
             config.ledger.path, clock, synchronous=config.ledger.synchronous,
             lock_wait_ms=config.ledger.lock_wait_ms, cache_rows=config.ledger.cache_rows,
@@ -92,6 +94,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         stack.push_async_callback(ledger.close)
 
         authority = _authority(config, clock)
+        prober = _prober(settings, link, authority, sink, clock)
         room = Room(in_force, ledger, {}, clock, sink)
         questions = Questions(room)
         ids = IdMaker(epoch := await ledger.next_epoch())
@@ -111,6 +114,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
             in_force, tasks, dialects, Relay(link, authority), ids, epoch, resolver, authority.vouches
         )
         activity = Activity()
+        link.on_exchange = partial(metrics.exchange, settings.name)
         metrics.watch(dropped=lambda: sink.dropped, under_way=lambda: activity.under_way)
         endpoint = Endpoint(
             in_force,
@@ -128,20 +132,19 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         if settings.dialect == "auto":
             link.on_doubt = prober.doubt
             room.start(prober.run(partial(_turn, behind, facing, endpoint)), "probe")
-        room.start(_alive(clock, activity, sink, behind), "alive")
-        admin = Admin(metrics, ledger, behind)
-        server = web.Server(
+        await _sign_of_life(stack, room, Alive(ledger, activity, sink))
+        admin = Admin(metrics, ledger, behind, prober)
+        server = server_of(
             endpoint.handle,
             handler_cancellation=True,
             auto_decompress=False,
-            access_log=None,
             max_field_size=config.limits.header_bytes,
         )
         url = await _listen(stack, server, config.listen.host, config.listen.port, config)
         admin_url = None
         if config.admin.enabled:
             admin_url = await _listen(
-                stack, web.Server(admin.handle, access_log=None), config.admin.host, config.admin.port, config
+                stack, server_of(admin.handle), config.admin.host, config.admin.port, config
             )
         stack.push_async_callback(tasks.hand_back.all)
         admin.ready = True
@@ -211,13 +214,12 @@ def _authority(config: Config, clock: Clock) -> Authority:
     )
 
 
-def _prober(settings: UpstreamConfig, link: Link, sink: AuditSink, clock: Clock) -> Prober:
-    token = service_token(settings) if settings.credentials == "service" else None
-    signed = [("Authorization", f"Bearer {token}")] if token else []
-    headers = [*settings.fixed_headers().items(), *signed]
+def _prober(
+    settings: UpstreamConfig, link: Link, authority: Authority, sink: AuditSink, clock: Clock
+) -> Prober:
     return Prober(
         settings.name,
-        lambda: probe(link, sink, settings.name, headers),
+        lambda: probe(link, sink, settings.name, authority.own()),
         clock,
         again_ms=settings.probe_again_ms,
     )
@@ -232,18 +234,19 @@ def _sink(config: Config, instance: str) -> FileSink | NullSink:
     )  # fmt: skip
 
 
+async def _sign_of_life(stack: contextlib.AsyncExitStack, room: Room, alive: Alive) -> None:
+    """Tell at once, every minute and at the end, so that a short run is covered too."""
+    await alive.tell()
+    stack.push_async_callback(alive.tell)
+    room.start(alive.run(room.clock), "alive")
+
+
 def _on_list_changed(room: Room) -> Callable[[LegacySession], None]:
     def changed(session: LegacySession) -> None:
         for upstream in room.upstreams.values():
             upstream.tools_changed(session.id)
 
     return changed
-
-
-async def _alive(clock: Clock, activity: Activity, sink: FileSink | NullSink, behind: Behind) -> None:
-    while True:
-        await clock.sleep_ms(ALIVE_EVERY_MS)
-        sink.emit(activity.alive(sessions=behind.open_sessions, dropped=sink.dropped))
 
 
 def _methods(dialects: Mapping[str, Dialect]) -> list[str]:

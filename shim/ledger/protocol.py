@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from shim.audit.events import Connected
 from shim.hub.status import Status
 from shim.ledger.records import (
     AskRow,
@@ -122,6 +123,9 @@ class Ledger(Protocol):
 
     async def count_sessions(self, caller: str) -> int:
         """Count the sessions that a caller's legacy clients have open."""
+
+    async def connected(self) -> list[Connected]:
+        """Count the sessions that legacy clients have open, by caller and client."""
 
     def touch_session(self, session_id: str, now_ms: int) -> None:
         """Note that a session is used; written with the next sweep."""

@@ -31,6 +31,10 @@ class Authority:
         self._fixed: Sequence[tuple[str, str]] = tuple(fixed.items())
         self._service = (("Authorization", f"Bearer {token}"),) if token else ()
 
+    def own(self) -> list[tuple[str, str]]:
+        """Give the headers of a request that is nobody's: never a caller's credential."""
+        return [*self._fixed, *(self._service if self._mode == "service" else ())]
+
     def headers(self, ctx: Context) -> list[tuple[str, str]]:
         """Give the headers of one request to the upstream."""
         headers = [*self._fixed, *ctx.headers]

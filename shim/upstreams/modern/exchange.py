@@ -61,11 +61,15 @@ class Exchange:
         )  # fmt: skip
         began = self._parts.clock.ticks_ms()
         try:
-            response = await self._parts.link.send(
-                "POST", [*self._headers(ctx, method, params), *headers], body, patient=patient
-            )
-            async with response:
-                return await self._answer(ctx, response, rid, heard or partial(_heard, ctx))
+            with self._parts.link.counting(method) as counted:
+                response = await self._parts.link.send(
+                    "POST", [*self._headers(ctx, method, params), *headers], body, patient=patient
+                )
+                async with response:
+                    answer = await self._answer(ctx, response, rid, heard or partial(_heard, ctx))
+                if answer.error is not None:
+                    counted.outcome = "error"
+                return answer
         finally:
             ctx.trace.upstream_calls += 1
             ctx.trace.upstream_ms += self._parts.clock.ticks_ms() - began

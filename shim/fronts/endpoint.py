@@ -26,6 +26,7 @@ from shim.upstreams.http import Denied
 from shim.wire.era import Era, classify
 from shim.wire.errors import ShimError, UpstreamFault, internal, too_many
 from shim.wire.jsonrpc import Message, Request, read_client, write_error
+from shim.wire.statuses import status_of_fault
 
 log = structlog.get_logger("shim")
 
@@ -74,6 +75,21 @@ class Endpoint:
         trace = Trace.incoming(self._sink, http.headers, self._activity)
         reply = Reply(http, trace, (), slow_reader_ms=self._config.limits.slow_reader_ms)
         self._under_way += 1
+        try:
+            return await reply.finish(await self._answer(http, trace, reply))
+        except asyncio.CancelledError:
+            trace.outcome = "disconnected"
+            raise
+        except (SlowReader, ConnectionResetError):
+            trace.outcome = "disconnected"
+            return reply.abandoned()
+        finally:
+            self._under_way -= 1
+            trace.finish()
+            self._metrics.request(trace)
+
+    async def _answer(self, http: web.BaseRequest, trace: Trace, reply: Reply) -> web.StreamResponse:
+        """Give the answer to a request, or to what went wrong with it."""
         message: Message | None = None
         try:
             if self._under_way > self._config.limits.concurrent_requests:
@@ -89,21 +105,10 @@ class Endpoint:
                 trace.bytes_in = len(body)
                 message = read_client(body)
             return await self._dispatch(http, message, route, trace, reply)
-        except asyncio.CancelledError:
-            trace.outcome = "disconnected"
+        except (SlowReader, ConnectionResetError):
             raise
-        except SlowReader:
-            trace.outcome = "disconnected"
-            return reply.abandoned()
-        except ConnectionResetError:
-            trace.outcome = "disconnected"
-            return reply.abandoned()
         except Exception as exc:  # noqa: BLE001 - the border: every fault becomes its answer
             return await self._fault(exc, message, trace, reply)
-        finally:
-            self._under_way -= 1
-            trace.finish()
-            self._metrics.request(trace)
 
     def renew(self, guard: Guard, resolver: Resolver, sunset: Sequence[tuple[str, str]]) -> None:
         """Serve the requests that come from now on by these."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from shim.hub import rawjson
+from shim.hub.memo import remembered
 from shim.hub.rawjson import RawJsonError
 from shim.wire.errors import header_mismatch
 from shim.wire.jsonrpc import Message, Response
@@ -48,8 +49,13 @@ def _meta_version(message: Message | None) -> str | None:
     meta = message.params.get("_meta")
     if meta is None:
         return None
+    version = _stated_version(meta)
+    return None if version in LEGACY_VERSIONS else version
+
+
+@remembered
+def _stated_version(meta: bytes) -> str | None:
     try:
-        version = rawjson.string(rawjson.members(meta).get(META_VERSION))
+        return rawjson.string(rawjson.members(meta).get(META_VERSION))
     except RawJsonError:
         return None
-    return None if version in LEGACY_VERSIONS else version

@@ -9,6 +9,7 @@ import re
 import msgspec
 
 from shim.hub import rawjson
+from shim.hub.memo import remembered
 from shim.hub.rawjson import Members, RawJsonError
 from shim.wire.errors import ClientFault, UpstreamFault, invalid_request, parse_error
 
@@ -22,6 +23,7 @@ _PARAMS = frozenset((
     "task", "taskId", "ttl", "inputResponses", "requestState",
 ))  # fmt: skip
 """What the shim reads: a server that overlooks case must not read more than it did."""
+_strict_meta = remembered(rawjson.strict_members)
 _SPELLING = {key.lower(): key for key in _ENVELOPE | _PARAMS}
 
 
@@ -61,7 +63,7 @@ def read_client(body: bytes) -> Message:
         _refuse_variants(members, _PARAMS)
         meta = members.get("_meta")
         if meta is not None and meta[:1] == _OBJECT:
-            rawjson.strict_members(meta)
+            _strict_meta(meta)
     except RawJsonError as exc:
         raise _refused(exc, body) from exc
     if envelope.get("jsonrpc") != _VERSION:

@@ -6,16 +6,18 @@ from shim.audit.metrics import Metrics
 from shim.behind import Behind
 from shim.hub import rawjson
 from shim.ledger.protocol import Ledger
+from shim.upstreams.prober import Prober
 
 
 class Admin:
     """Answers on the admin address."""
 
-    def __init__(self, metrics: Metrics, ledger: Ledger, behind: Behind) -> None:
+    def __init__(self, metrics: Metrics, ledger: Ledger, behind: Behind, prober: Prober) -> None:
         self.ready = False
         self._metrics = metrics
         self._ledger = ledger
         self._behind = behind
+        self._prober = prober
 
     def stopping(self) -> None:
         """Say from now on that no new work should be sent here."""
@@ -52,12 +54,16 @@ class Admin:
         )
 
     async def _upstreams(self) -> web.Response:
-        stats = await self._ledger.stats()
+        stats, verdict = await self._ledger.stats(), self._prober.verdict
+        told = None if verdict is None else {
+            "era": verdict.era.value, "evidence": verdict.evidence, "at_ms": verdict.at_ms,
+        }  # fmt: skip
         report = [
             {
                 "name": speaker.name,
                 "era": speaker.dialect.era,
                 "dialect": speaker.dialect.name,
+                "verdict": told,
                 "sessions": self._behind.open_sessions if speaker.has_sessions else 0,
                 "tasks": stats.tasks.get(speaker.name, {}),
                 "oldest_open_ms": stats.oldest_open_ms,

@@ -3,6 +3,7 @@
 Stopping has four phases: not ready, no new connections, open streams handed back, everything on disk.
 """
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ from aiohttp import web
 
 from shim import __version__
 from shim.admin import Admin
-from shim.audit.activity import ALIVE_EVERY_MS, Activity
+from shim.alive import Alive
+from shim.audit.activity import Activity
 from shim.audit.events import AuditSink, InstanceStarted, InstanceStopped
 from shim.audit.metrics import Metrics
 from shim.audit.sink import FileSink, NullSink, new_instance
@@ -24,20 +26,23 @@ from shim.callers.resolve import build_resolver
 from shim.callers.vouch import CredentialStore, VouchBook
 from shim.clock import Clock, SystemClock
 from shim.config import Config, digest, service_token
+from shim.config.live import Live
 from shim.config.service import UpstreamConfig
 from shim.facing import Facing
 from shim.fronts.endpoint import Endpoint
 from shim.fronts.guard import Guard
 from shim.fronts.relay import Relay
+from shim.fronts.server import server_of
 from shim.fronts.sunset import sunset_headers
 from shim.hub.dialect import Dialect
 from shim.hub.registry import load_dialects
 from shim.ledger.sqlite import SqliteLedger
+from shim.reload import Reload, link_limits
 from shim.tasks.questions import Questions
 from shim.tasks.room import Room
 from shim.tasks.service import Tasks
 from shim.upstreams.authority import Authority
-from shim.upstreams.http import Limits, Link, open_client
+from shim.upstreams.http import Link, open_client
 from shim.upstreams.legacy.session import LegacySession
 from shim.upstreams.prober import Prober
 from shim.upstreams.probing import Probed, probe
@@ -62,6 +67,8 @@ class App:
     behind: Behind
     ledger: SqliteLedger
     prober: Prober
+    reload: Reload
+    """Puts a new config in force. Raises ConfigError; then all is as it was."""
 
 
 @contextlib.asynccontextmanager
@@ -74,10 +81,10 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         keys = Keys.load(config.identity.key_file)
         metrics = Metrics(_methods(dialects))
         sink = _sink(config, instance)
-        stack.callback(sink.close)
-        settings = config.upstream[0]
+        stack.push_async_callback(asyncio.to_thread, sink.close)
+        live = Live(config)
+        in_force, settings = live.as_config(), config.upstream[0]
         link = await _link(stack, config, sink)
-        prober = _prober(settings, link, sink, clock)
         ledger = SqliteLedger(
             config.ledger.path, clock, synchronous=config.ledger.synchronous,
             lock_wait_ms=config.ledger.lock_wait_ms, cache_rows=config.ledger.cache_rows,
@@ -86,23 +93,15 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         await ledger.open()
         stack.push_async_callback(ledger.close)
 
-        judged = settings.credentials == "pass"
-        vouches = VouchBook(clock, config.identity.vouch_ms, judged=judged)
-        held = CredentialStore(clock, config.identity.credential_hold_ms)
-        authority = Authority(
-            settings.credentials,
-            service_token(settings),
-            settings.fixed_headers(),
-            vouches=vouches,
-            held=held,
-        )
-        room = Room(config, ledger, {}, clock, sink)
+        authority = _authority(config, clock)
+        prober = _prober(settings, link, authority, sink, clock)
+        room = Room(in_force, ledger, {}, clock, sink)
         questions = Questions(room)
         ids = IdMaker(epoch := await ledger.next_epoch())
         behind = Behind(
             await _speaks(settings, dialects, prober),
             partial(
-                speakers, config, settings, dialects=dialects, link=link, authority=authority, ids=ids,
+                speakers, in_force, settings, dialects=dialects, link=link, authority=authority, ids=ids,
                 clock=clock, ledger=ledger, events=questions, on_list_changed=_on_list_changed(room),
             ),
         )  # fmt: skip
@@ -110,40 +109,49 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         room.upstreams = behind.speakers
         tasks = Tasks(room, keys, questions, instance=instance, dialects=dialects)
         stack.push_async_callback(tasks.close)
-        resolver = build_resolver(config.identity, keys, judged=judged)
-        facing = Facing(config, tasks, dialects, Relay(link, authority), ids, epoch, resolver, vouches)
+        resolver = build_resolver(config.identity, keys, judged=settings.credentials == "pass")
+        facing = Facing(
+            in_force, tasks, dialects, Relay(link, authority), ids, epoch, resolver, authority.vouches
+        )
         activity = Activity()
+        link.on_exchange = partial(metrics.exchange, settings.name)
         metrics.watch(dropped=lambda: sink.dropped, under_way=lambda: activity.under_way)
         endpoint = Endpoint(
-            config,
+            in_force,
             guard=Guard(config),
             resolver=resolver,
             fronts=facing.fronts(behind),
             sink=sink, activity=activity, metrics=metrics, sunset=sunset_headers(config.cutover),
         )  # fmt: skip
+        reload = Reload(config, live, keys, sink, endpoint, link, behind, authority)
         await tasks.start()
         sink.emit(InstanceStarted(version=__version__, config_digest=digest(config)))
-        stack.callback(lambda: sink.emit(InstanceStopped(version=__version__, config_digest=digest(config))))
+        stack.callback(
+            lambda: sink.emit(InstanceStopped(version=__version__, config_digest=digest(live.in_force)))
+        )
         if settings.dialect == "auto":
             link.on_doubt = prober.doubt
             room.start(prober.run(partial(_turn, behind, facing, endpoint)), "probe")
-        room.start(_alive(clock, activity, sink, behind), "alive")
-        admin = Admin(metrics, ledger, behind)
-        server = web.Server(
+        await _sign_of_life(stack, room, Alive(ledger, activity, sink))
+        admin = Admin(metrics, ledger, behind, prober)
+        server = server_of(
             endpoint.handle,
             handler_cancellation=True,
-            access_log=None,
+            auto_decompress=False,
             max_field_size=config.limits.header_bytes,
         )
         url = await _listen(stack, server, config.listen.host, config.listen.port, config)
         admin_url = None
         if config.admin.enabled:
             admin_url = await _listen(
-                stack, web.Server(admin.handle, access_log=None), config.admin.host, config.admin.port, config
+                stack, server_of(admin.handle), config.admin.host, config.admin.port, config
             )
+        stack.push_async_callback(tasks.hand_back.all)
         admin.ready = True
         stack.callback(admin.stopping)
-        yield App(config, url + config.listen.path, admin_url, endpoint, tasks, behind, ledger, prober)
+        yield App(
+            config, url + config.listen.path, admin_url, endpoint, tasks, behind, ledger, prober, reload
+        )
 
 
 async def _listen(
@@ -164,11 +172,7 @@ async def _listen(
 async def _link(stack: contextlib.AsyncExitStack, config: Config, sink: AuditSink) -> Link:
     """Give the way to the upstream; it reports when the server goes and when it comes back."""
     settings = config.upstream[0]
-    limits = Limits(
-        frame_bytes=config.limits.frame_bytes,
-        connect_timeout_ms=settings.connect_timeout_ms,
-        answer_timeout_ms=settings.answer_timeout_ms,
-    )
+    limits = link_limits(config)
     client = open_client(limits)
     stack.push_async_callback(client.close)
 
@@ -199,13 +203,23 @@ def _turn(behind: Behind, facing: Facing, endpoint: Endpoint, probed: Probed) ->
     endpoint.fronts = facing.fronts(behind)
 
 
-def _prober(settings: UpstreamConfig, link: Link, sink: AuditSink, clock: Clock) -> Prober:
-    token = service_token(settings) if settings.credentials == "service" else None
-    signed = [("Authorization", f"Bearer {token}")] if token else []
-    headers = [*settings.fixed_headers().items(), *signed]
+def _authority(config: Config, clock: Clock) -> Authority:
+    settings = config.upstream[0]
+    return Authority(
+        settings.credentials,
+        service_token(settings),
+        settings.fixed_headers(),
+        vouches=VouchBook(clock, config.identity.vouch_ms, judged=settings.credentials == "pass"),
+        held=CredentialStore(clock, config.identity.credential_hold_ms),
+    )
+
+
+def _prober(
+    settings: UpstreamConfig, link: Link, authority: Authority, sink: AuditSink, clock: Clock
+) -> Prober:
     return Prober(
         settings.name,
-        lambda: probe(link, sink, settings.name, headers),
+        lambda: probe(link, sink, settings.name, authority.own()),
         clock,
         again_ms=settings.probe_again_ms,
     )
@@ -220,18 +234,19 @@ def _sink(config: Config, instance: str) -> FileSink | NullSink:
     )  # fmt: skip
 
 
+async def _sign_of_life(stack: contextlib.AsyncExitStack, room: Room, alive: Alive) -> None:
+    """Tell at once, every minute and at the end, so that a short run is covered too."""
+    await alive.tell()
+    stack.push_async_callback(alive.tell)
+    room.start(alive.run(room.clock), "alive")
+
+
 def _on_list_changed(room: Room) -> Callable[[LegacySession], None]:
     def changed(session: LegacySession) -> None:
         for upstream in room.upstreams.values():
             upstream.tools_changed(session.id)
 
     return changed
-
-
-async def _alive(clock: Clock, activity: Activity, sink: FileSink | NullSink, behind: Behind) -> None:
-    while True:
-        await clock.sleep_ms(ALIVE_EVERY_MS)
-        sink.emit(activity.alive(sessions=behind.open_sessions, dropped=sink.dropped))
 
 
 def _methods(dialects: Mapping[str, Dialect]) -> list[str]:

@@ -99,10 +99,23 @@ class Behind:
         """Count the sessions that the shim has open upstream."""
         return len(self.legacy.pool) if self.legacy is not None else 0
 
+    def renew(self, config: Config) -> None:
+        """Take up the bounds of a new config."""
+        if self.legacy is not None:
+            self.legacy.pool.limits = pool_limits(config)
+
     async def close(self) -> None:
         """Close the shim's own streams and sessions."""
         for speaker in self.speakers.values():
             await speaker.close()
+
+
+def pool_limits(config: Config) -> PoolLimits:
+    """Give the bounds of upstream sessions."""
+    return PoolLimits(
+        config.sessions.per_caller, config.sessions.total, config.tasks.tasks_per_session,
+        config.sessions.idle_ms, config.sessions.spares,
+    )  # fmt: skip
 
 
 def speakers(
@@ -116,18 +129,18 @@ def speakers(
         legacy = LegacyUpstream(
             settings.name,
             LegacyParts(dialects[speaks.legacy], link, ids, authority, events, clock, on_list_changed),
-            ledger,
-            PoolLimits(
-                config.sessions.per_caller, config.sessions.total, config.tasks.tasks_per_session,
-                config.sessions.idle_ms, config.sessions.spares,
-            ),
+            ledger, pool_limits(config),
             overrides=settings.tool_support, pages=config.limits.pages, tools=config.limits.tools,
             sessions=settings.sessions,
         )  # fmt: skip
     if speaks.modern is not None:
         parts = ModernParts(link, ids, authority, clock)
         modern = ModernUpstream(
-            settings.name, dialects[speaks.modern], parts, overrides=settings.tool_support
+            settings.name,
+            dialects[speaks.modern],
+            parts,
+            overrides=settings.tool_support,
+            pages=config.limits.pages,
         )
     return legacy, modern
 

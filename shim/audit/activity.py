@@ -5,9 +5,10 @@ would not show who is connected.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from shim.audit.events import InstanceAlive, Waiting
+from shim.audit.events import Connected, InstanceAlive, Waiting
 
 if TYPE_CHECKING:
     from shim.audit.trace import Trace
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 ALIVE_EVERY_MS = 60_000
 _WAITING_AFTER_MS = 1_000
 """A request younger than this is no wait worth telling."""
-_WAITING_GROUPS = 500
+_GROUPS = 500
 
 
 class Activity:
@@ -39,17 +40,21 @@ class Activity:
         """How many requests have not ended, open streams included."""
         return len(self._open)
 
-    def alive(self, *, sessions: int, dropped: int) -> InstanceAlive:
-        """Tell the minute that passed and begin the next one."""
+    def alive(self, *, connected: Sequence[Connected], dropped: int) -> InstanceAlive:
+        """Tell the minute that passed and begin the next one; `connected` are the open legacy sessions."""
         requests, self._ended = dict(self._ended), Counter()
         groups: dict[tuple[object, ...], list[Trace]] = {}
         for trace in self._open:
             if trace.age_ms >= _WAITING_AFTER_MS:
                 kind = (trace.caller, trace.client_name, trace.client_version, trace.era, trace.method)
                 groups.setdefault(kind, []).append(trace)
-        largest = sorted(groups.values(), key=len, reverse=True)[:_WAITING_GROUPS]
+        largest = sorted(groups.values(), key=len, reverse=True)[:_GROUPS]
         return InstanceAlive(
-            requests=requests, sessions=sessions, waiting=tuple(map(_waiting, largest)), dropped=dropped
+            requests=requests,
+            sessions=sum(one.count for one in connected),
+            connected=tuple(sorted(connected, key=lambda one: -one.count)[:_GROUPS]),
+            waiting=tuple(map(_waiting, largest)),
+            dropped=dropped,
         )
 
 

@@ -219,13 +219,24 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     oldest_ms: int
 
 
+class Connected(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """Open sessions of one caller and client."""
+
+    caller: str | None = None
+    caller_kind: str | None = None
+    client: Client | None = None
+    count: int
+
+
 class InstanceAlive(Event, tag="instance.alive", frozen=True, kw_only=True):
-    """Every minute: what ended since the last one, what is still open, what was dropped."""
+    """At the start, every minute and at the end: what ended since, what is still open, what was dropped."""
 
     requests: dict[str, int]
     """By corner, ended since the previous instance.alive."""
     sessions: int
     """Open sessions of legacy clients."""
+    connected: tuple[Connected, ...] = ()
+    """Whose they are; the largest groups."""
     waiting: tuple[Waiting, ...]
     dropped: int
     """Events lost since the start."""

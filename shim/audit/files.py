@@ -33,12 +33,12 @@ class RotatingFile:
 
     def append(self, line: bytes, now_s: float) -> None:
         """Take a line that ends in a newline; it is in the file after `flush`."""
-        full = self._size + len(self._buffer) + len(line) > self._max_bytes
-        new_day = self._daily and _day(now_s) > self._day
-        if (full or new_day) and self._size + len(self._buffer) > 0:
+        size, day = self._size + len(self._buffer), _day(now_s)
+        full = size + len(line) > self._max_bytes
+        if (full or (self._daily and day > self._day)) and size > 0:
             self.flush()
             self._rotate(now_s)
-        self._day = max(self._day, _day(now_s))
+        self._day = max(self._day, day)
         self._buffer += line
 
     def flush(self) -> None:

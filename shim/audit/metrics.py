@@ -49,6 +49,10 @@ class Metrics:
         """Count a request at its end."""
         self._tally.add(trace)
 
+    def exchange(self, upstream: str, method: str, outcome: str) -> None:
+        """Count an exchange with an upstream at its end."""
+        self._tally.exchange(upstream, method, outcome)
+
     def watch(self, *, dropped: Callable[[], int], under_way: Callable[[], int]) -> None:
         """Read these at every scrape: audit events lost so far, client requests under way."""
         self.under_way.set_function(under_way)

@@ -5,6 +5,7 @@ and writes whole lines, so that a request never waits for a disk. An event that 
 the disk refuses, is counted; its number stays missing, and `audit.dropped` tells how many.
 """
 
+import functools
 import itertools
 import json
 import secrets
@@ -124,8 +125,9 @@ class FileSink:
         while not self._stopping.is_set():
             self._work.wait()
             self._stopping.wait(_LINGER_S)
-            # cleared before the queue is read: whatever comes later wakes the thread again
-            self._work.clear()
+            if not self._queue:  # the thread need not be woken while it finds work each time
+                self._work.clear()
+            # read after the clearing: whatever comes later wakes the thread again
             self._drain()
         self._drain()
         self._file.close()
@@ -167,4 +169,9 @@ class FileSink:
 
 def _stamp(ts_ns: int) -> str:
     seconds, rest_ns = divmod(ts_ns, _SECOND_NS)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest_ns // 1000:06d}Z"
+    return f"{_date_and_time(seconds)}.{rest_ns // 1000:06d}Z"
+
+
+@functools.lru_cache(maxsize=8)
+def _date_and_time(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"

@@ -36,25 +36,30 @@ class Tally(Collector):
         self._methods = frozenset(methods)
         self._ended: Counter[tuple[str, str, str]] = Counter()
         self._times: dict[str, _Times] = {}
-        self._upstream: Counter[str] = Counter()
+        self._upstream: Counter[tuple[str, str, str]] = Counter()
         self._legacy = self._denied = self._saved = 0
 
     def add(self, trace: Trace) -> None:
         """Count a request."""
         corner, method, outcome = trace.corner or "none", trace.method or "other", trace.outcome or "ok"
-        self._ended[corner, method if method in self._methods else "other", outcome] += 1
+        self._ended[corner, self._known(method), outcome] += 1
         times = self._times.get(corner)
         if times is None:
             times = self._times[corner] = _Times()
         seconds = trace.age_ms / 1000
         times.counts[bisect_left(_SECONDS, seconds)] += 1
         times.seconds += seconds
-        if trace.upstream_calls and trace.upstream is not None:
-            self._upstream[trace.upstream] += trace.upstream_calls
-        elif method in _POLLS and outcome == "ok":
+        if not trace.upstream_calls and method in _POLLS and outcome == "ok":
             self._saved += 1
         self._legacy += trace.legacy
         self._denied += outcome == "denied"
+
+    def exchange(self, upstream: str, method: str, outcome: str) -> None:
+        """Count an exchange with an upstream."""
+        self._upstream[upstream, self._known(method), outcome] += 1
+
+    def _known(self, method: str) -> str:
+        return method if method in self._methods else "other"
 
     def collect(self) -> Iterator[Metric]:
         """Give the families as they are now."""
@@ -72,11 +77,11 @@ class Tally(Collector):
         yield took
         upstream = CounterMetricFamily(
             "taskshim_upstream_requests",
-            "Requests sent to upstreams on behalf of clients",
-            labels=("upstream",),
+            "Requests sent to upstreams",
+            labels=("upstream", "method", "outcome"),
         )
-        for name, count in self._upstream.items():
-            upstream.add_metric((name,), count)
+        for labels, count in self._upstream.items():
+            upstream.add_metric(labels, count)
         yield upstream
         yield CounterMetricFamily(
             "taskshim_legacy_requests", "Requests that end at sunset", value=self._legacy

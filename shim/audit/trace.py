@@ -36,37 +36,27 @@ _numbers = itertools.count(1)
 class Trace:
     """What is known of one request so far; fields are set by whoever finds them out."""
 
-    __slots__ = (
-        "_activity",
-        "_began",
-        "_ended",
-        "_sink",
-        "bytes_in",
-        "bytes_out",
-        "caller",
-        "caller_kind",
-        "caller_label",
-        "client_name",
-        "client_version",
-        "code",
-        "corner",
-        "dialect",
-        "era",
-        "http_status",
-        "legacy_features",
-        "method",
-        "outcome",
-        "request_id",
-        "rules",
-        "task_id",
-        "tool",
-        "trace_id",
-        "upstream",
-        "upstream_calls",
-        "upstream_dialect",
-        "upstream_era",
-        "upstream_ms",
-    )
+    caller: str | None = None
+    caller_kind: str | None = None
+    caller_label: str | None = None
+    client_name: str | None = None
+    client_version: str | None = None
+    era: str | None = None
+    dialect: str | None = None
+    upstream_era: str | None = None
+    upstream_dialect: str | None = None
+    corner: str | None = None
+    method: str | None = None
+    tool: str | None = None
+    task_id: str | None = None
+    upstream_calls: int = 0
+    upstream_ms: float = 0.0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    outcome: Outcome | None = None
+    code: int | None = None
+    http_status: int | None = None
+    _ended = False
 
     def __init__(
         self,
@@ -80,32 +70,11 @@ class Trace:
         self._sink = sink
         self._activity = activity
         self._began = perf_counter()
-        self._ended = False
         self.request_id = request_id or ""
         self.trace_id = trace_id
-        self.caller: str | None = None
-        self.caller_kind: str | None = None
-        self.caller_label: str | None = None
-        self.client_name: str | None = None
-        self.client_version: str | None = None
-        self.era: str | None = None
-        self.dialect: str | None = None
         self.upstream = upstream
-        self.upstream_era: str | None = None
-        self.upstream_dialect: str | None = None
-        self.corner: str | None = None
-        self.method: str | None = None
-        self.tool: str | None = None
-        self.task_id: str | None = None
         self.rules: set[str] = set()
         self.legacy_features: set[str] = set()
-        self.upstream_calls = 0
-        self.upstream_ms = 0.0
-        self.bytes_in = 0
-        self.bytes_out = 0
-        self.outcome: Outcome | None = None
-        self.code: int | None = None
-        self.http_status: int | None = None
 
     @classmethod
     def incoming(

@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import functools
 import hashlib
 import hmac
 import json
@@ -17,6 +18,9 @@ log = structlog.get_logger("shim.callers")
 _KEY_BYTES = 32
 _TAG_BYTES = 16
 _OTHERS = 0o077
+_REMEMBERED = 4_096
+_REMEMBERED_CHARS = 4_096
+"""The hashes made last are remembered with what they were made of, in memory only: 16 MiB at most."""
 
 
 class KeyFileError(ValueError):
@@ -29,6 +33,7 @@ class Keys:
     def __init__(self, roots: Sequence[bytes]) -> None:
         self._roots = tuple(roots)
         self._derived: dict[tuple[int, str], bytes] = {}
+        self._remembered = functools.lru_cache(_REMEMBERED)(self._hash)
 
     @classmethod
     def load(cls, path: Path) -> "Keys":
@@ -44,7 +49,9 @@ class Keys:
 
     def hash(self, purpose: str, value: str) -> str:
         """Give a keyed hash, the same for the same value as long as the oldest key is in the file."""
-        return self._mac(len(self._roots) - 1, purpose, _bytes(value)).hex()[:32]
+        if len(value) > _REMEMBERED_CHARS:
+            return self._hash(purpose, value)
+        return self._remembered(purpose, value)
 
     def sign(self, purpose: str, bound_to: str, payload: str) -> str:
         """Give a text that carries a payload for one caller."""
@@ -66,6 +73,9 @@ class Keys:
             if hmac.compare_digest(tag, expected):
                 return data.decode()
         return None
+
+    def _hash(self, purpose: str, value: str) -> str:
+        return self._mac(len(self._roots) - 1, purpose, _bytes(value)).hex()[:32]
 
     def _mac(self, root: int, purpose: str, data: bytes) -> bytes:
         key = self._derived.get((root, purpose))

@@ -131,10 +131,10 @@ def credential_of(keys: Keys, headers: CIMultiDictProxy[str]) -> Credential | No
 
 def _only(headers: CIMultiDictProxy[str], name: str) -> str | None:
     """Give a header that may not say two things at once; None without it."""
-    values = set(headers.getall(name, ()))
-    if len(values) > 1:
+    values = headers.getall(name, ())
+    if len(set(values)) > 1:
         raise unauthorized(f"{name}: stands twice with different values")
-    return values.pop() if values else None
+    return values[0] if values else None
 
 
 def _token(authorization: str) -> str | None:

@@ -18,7 +18,7 @@ class VouchBook:
 
     def __init__(self, clock: Clock, vouch_ms: int, *, judged: bool = True) -> None:
         self._clock = clock
-        self._vouch_ms = vouch_ms
+        self.vouch_ms = vouch_ms
         self._judged = judged
         self._until: OrderedDict[str, int] = OrderedDict()
 
@@ -27,7 +27,7 @@ class VouchBook:
         credential = caller.credential
         if credential is None:
             return
-        until = self._clock.now_ms() + self._vouch_ms
+        until = self._clock.now_ms() + self.vouch_ms
         if credential.expires_ms is not None:
             until = min(until, credential.expires_ms)
         self._until[credential.fingerprint] = until
@@ -56,7 +56,7 @@ class CredentialStore:
 
     def __init__(self, clock: Clock, hold_ms: int) -> None:
         self._clock = clock
-        self._hold_ms = hold_ms
+        self.hold_ms = hold_ms
         self._held: OrderedDict[str, tuple[int, Credential | None]] = OrderedDict()
         self._told: OrderedDict[str, set[int]] = OrderedDict()
         self._news: dict[str, asyncio.Event] = {}
@@ -68,7 +68,7 @@ class CredentialStore:
                 self._held.pop(caller.key, None)
                 self._resume(caller.key)
             return
-        until = self._clock.now_ms() + self._hold_ms
+        until = self._clock.now_ms() + self.hold_ms
         if caller.credential.expires_ms is not None:
             until = min(until, caller.credential.expires_ms)
         self._held[caller.key] = (until, caller.credential)

@@ -2,16 +2,18 @@
 
 import asyncio
 import gc
+import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 import structlog
 
-from shim.app import running
+from shim.app import App, running
 from shim.audit.log import set_up
 from shim.cli.common import config_option, operator_errors, read_config
-from shim.config import Config
+from shim.config import Config, ConfigError, load_config
 
 log = structlog.get_logger("shim")
 
@@ -37,10 +39,10 @@ def serve(
     overrides = {"upstream": upstream, "listen": listen, "ledger": ledger, "audit": audit}
     config = read_config(config_file, overrides)
     set_up(config.log.level, config.log.format)
-    asyncio.run(_serve(config))
+    asyncio.run(_serve(config, lambda: load_config(config_file, os.environ, overrides)))
 
 
-async def _serve(config: Config) -> None:
+async def _serve(config: Config, read: Callable[[], Config]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     main = asyncio.current_task()
@@ -55,10 +57,19 @@ async def _serve(config: Config) -> None:
         loop.add_signal_handler(number, told)
     async with running(config) as app:
         _settle()
+        loop.add_signal_handler(signal.SIGHUP, _reload, app, read)
         log.info("serving", url=app.url, upstream=config.upstream[0].url, admin=app.admin_url)
         await stop.wait()
         log.info("stopping", phase="not ready; no new connections")
     log.info("stopped")
+
+
+def _reload(app: App, read: Callable[[], Config]) -> None:
+    """Read the config again and put it in force; a bad one changes nothing."""
+    try:
+        app.reload(read())
+    except ConfigError as exc:
+        log.warning("the config was not reloaded, the old one stays in force", error=str(exc))
 
 
 def _settle() -> None:

@@ -11,7 +11,8 @@ from shim.hub.facts import CALL
 from shim.ledger.protocol import Ledger
 from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context
-from shim.wire.jsonrpc import Request, refuse_variants
+from shim.wire.errors import invalid_request
+from shim.wire.jsonrpc import Request
 
 _OF_TASKS = "tasks/"
 
@@ -35,7 +36,10 @@ class Detector:
     ) -> Dialect:
         """Give a request's dialect. Raises ClientFault for a member of it in another case (VALIDATE)."""
         dialect = await self._of(message, ctx, session, pinned)
-        refuse_variants(message.params, dialect.names_by_lower_case)
+        known = dialect.names_by_lower_case
+        for key in message.params:
+            if known.get(key.casefold(), key) != key:
+                raise invalid_request(f"params: the key {key!r} is written in another case")
         return dialect
 
     def of_session(self, session: SessionRow | None, pinned: str | None) -> Dialect:

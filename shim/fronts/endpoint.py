@@ -24,8 +24,9 @@ from shim.hub.rawjson import RawJsonError
 from shim.upstreams.base import Context, SessionLost, TaskUnknown, Upstream
 from shim.upstreams.http import Denied
 from shim.wire.era import Era, classify
-from shim.wire.errors import METHOD_NOT_FOUND, ShimError, UpstreamFault, internal, too_many
+from shim.wire.errors import ShimError, UpstreamFault, internal, too_many
 from shim.wire.jsonrpc import Message, Request, read_client, write_error
+from shim.wire.statuses import status_of_fault
 
 log = structlog.get_logger("shim")
 
@@ -67,7 +68,6 @@ class Endpoint:
         self._activity = activity
         self._metrics = metrics
         self._sunset = tuple(sunset)
-        self._forwarded = (*_FORWARDED, *config.upstream[0].forward_headers)
         self._under_way = 0
 
     async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
@@ -75,6 +75,21 @@ class Endpoint:
         trace = Trace.incoming(self._sink, http.headers, self._activity)
         reply = Reply(http, trace, (), slow_reader_ms=self._config.limits.slow_reader_ms)
         self._under_way += 1
+        try:
+            return await reply.finish(await self._answer(http, trace, reply))
+        except asyncio.CancelledError:
+            trace.outcome = "disconnected"
+            raise
+        except (SlowReader, ConnectionResetError):
+            trace.outcome = "disconnected"
+            return reply.abandoned()
+        finally:
+            self._under_way -= 1
+            trace.finish()
+            self._metrics.request(trace)
+
+    async def _answer(self, http: web.BaseRequest, trace: Trace, reply: Reply) -> web.StreamResponse:
+        """Give the answer to a request, or to what went wrong with it."""
         message: Message | None = None
         try:
             if self._under_way > self._config.limits.concurrent_requests:
@@ -90,21 +105,17 @@ class Endpoint:
                 trace.bytes_in = len(body)
                 message = read_client(body)
             return await self._dispatch(http, message, route, trace, reply)
-        except asyncio.CancelledError:
-            trace.outcome = "disconnected"
+        except (SlowReader, ConnectionResetError):
             raise
-        except SlowReader:
-            trace.outcome = "disconnected"
-            return reply.abandoned()
-        except ConnectionResetError:
-            trace.outcome = "disconnected"
-            return reply.abandoned()
         except Exception as exc:  # noqa: BLE001 - the border: every fault becomes its answer
             return await self._fault(exc, message, trace, reply)
-        finally:
-            self._under_way -= 1
-            trace.finish()
-            self._metrics.request(trace)
+
+    def renew(self, guard: Guard, resolver: Resolver, sunset: Sequence[tuple[str, str]]) -> None:
+        """Serve the requests that come from now on by these."""
+        self._guard, self._resolver, self._sunset = guard, resolver, tuple(sunset)
+
+    def _forwarded(self) -> tuple[str, ...]:
+        return (*_FORWARDED, *self._config.upstream[0].forward_headers)
 
     async def _dispatch(
         self, http: web.BaseRequest, message: Message | None, route: Route, trace: Trace, reply: Reply
@@ -116,7 +127,7 @@ class Endpoint:
         session_id = session_header(http) if era is Era.LEGACY else None
         caller = self._resolver.resolve(http.headers, http.remote, session_id=session_id)
         trace.caller, trace.caller_kind, trace.caller_label = caller.key, caller.kind, caller.label
-        headers = [(name, value) for name in self._forwarded for value in http.headers.getall(name, ())]
+        headers = [(name, value) for name in self._forwarded() for value in http.headers.getall(name, ())]
         ctx = Context(caller=caller, trace=trace, headers=headers)
         if era is Era.LEGACY:
             reply.on_success(self._sunset)
@@ -136,9 +147,7 @@ class Endpoint:
             trace.denied(fault.reason)
         trace.code = fault.code
         message_id = message.id if isinstance(message, Request) else None
-        # a legacy client reads a JSON-RPC error from a 200; 404 would tell it that its session is gone
-        ours = trace.era == "legacy" and fault.code == METHOD_NOT_FOUND and message_id is not None
-        status = 200 if ours else fault.http_status
+        status = status_of_fault(fault, Era(trace.era or Era.MODERN))
         reply.failed()
         reply.add_headers(fault.headers)
         return await reply.send(write_error(message_id, fault.code, fault.message, fault.data), status)

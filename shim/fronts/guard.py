@@ -8,10 +8,12 @@ from aiohttp import hdrs, web
 from shim.config import Config
 from shim.wire.era import Era
 from shim.wire.errors import (
+    expectation_failed,
     forbidden_origin,
     no_such_endpoint,
     not_allowed,
     too_large,
+    unsupported_coding,
     unsupported_media,
 )
 
@@ -72,11 +74,15 @@ class Guard:
         """Read a POST's body within the bound. Raises ClientFault."""
         if http.content_type.lower() != "application/json":
             raise unsupported_media(http.headers.get(hdrs.CONTENT_TYPE, ""))
+        if http.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
+            raise unsupported_coding()
         limit = self._body_bytes
         length = http.content_length
         if (length or 0) > limit:
             raise too_large(limit)
-        if length is not None and hdrs.CONTENT_ENCODING not in http.headers:
+        if (expected := http.headers.get(hdrs.EXPECT)) is not None:
+            await _go_on(http, expected)
+        if length is not None:
             return await http.content.read()  # what is announced is all there can be
         chunks: list[bytes] = []
         size = 0
@@ -86,6 +92,14 @@ class Guard:
                 raise too_large(limit)
             chunks.append(chunk)
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+async def _go_on(http: web.BaseRequest, expected: str) -> None:
+    """Ask for the body that a client holds back until it is wanted. Raises ClientFault."""
+    if expected.lower() != "100-continue":
+        raise expectation_failed()
+    await http.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    http.writer.output_size = 0  # nothing of the answer was sent yet
 
 
 def cors(origin: str) -> tuple[tuple[str, str], ...]:

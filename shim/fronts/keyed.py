@@ -31,7 +31,10 @@ def keyed_call(http: web.BaseRequest, ctx: Context, params: Members, call: Membe
     """
     meta = params.get("_meta", b"")
     given = rawjson.members(meta).get(META) if meta[:1] == _OBJECT else None
-    key = http.headers.get(_HEADER) or rawjson.string(given)
+    said = set(http.headers.getall(_HEADER, ()))
+    if len(said) > 1:
+        raise invalid_params(f"{_HEADER}: stands twice with different values")
+    key = said.pop() if said else rawjson.string(given)
     if key is None:
         return None
     if not 0 < len(key) <= _CHARS:

@@ -15,12 +15,13 @@ from shim.config import Config
 from shim.fronts.detect import Detector
 from shim.fronts.legacy_verbs import Asked, Verbs, answer
 from shim.fronts.passing import Passing
-from shim.fronts.relay import Relay, Tap
+from shim.fronts.relay import DROPPED, Relay, Tap
 from shim.hub import rawjson
 from shim.hub.codec import read_create, read_task, write_create
 from shim.hub.facts import CALL
 from shim.hub.status import TERMINAL, Status
 from shim.ledger.records import InputState, SessionRow, TaskRow
+from shim.tasks.handback import Waiting
 from shim.tasks.idempotency import Idempotency
 from shim.tasks.recording import record
 from shim.tasks.service import Tasks
@@ -161,7 +162,7 @@ class LegacyTasks:
     async def _result(self, asked: Asked) -> web.StreamResponse:
         row = await self._hub.own(asked)
         if self._relayed(asked, row):
-            return await self._relay_task(asked, row)
+            return await self._relay_result(asked, row)
         here = asked.session is not None and asked.session.session_id == row.session_id
         sent: set[str] = set()
 
@@ -223,7 +224,18 @@ class LegacyTasks:
             and row.task_id == row.upstream_task_id
         )
 
-    async def _relay_task(self, asked: Asked, row: TaskRow) -> web.StreamResponse:
+    async def _relay_result(self, asked: Asked, row: TaskRow) -> web.StreamResponse:
+        """Pass a tasks/result, which is handed back when the shim stops."""
+
+        def resumable() -> bool:
+            return asked.reply.resumable or not asked.reply.streaming
+
+        with self._tasks.hand_back.waiting(asked.ctx, row, asked.message.id, resumable) as waiting:
+            return await self._relay_task(asked, row, waiting)
+
+    async def _relay_task(
+        self, asked: Asked, row: TaskRow, waiting: Waiting | None = None
+    ) -> web.StreamResponse:
         """Pass an exchange about a task, and take what it shows of the task into the ledger."""
         passing = self.passing.tap(asked.ctx, asked.session, asked.dialect, row=row)
 
@@ -231,6 +243,8 @@ class LegacyTasks:
             message = read_upstream(data)
             if not isinstance(message, Response):
                 return await passing(data) if passing is not None else None
+            if waiting is not None and waiting.called_off and message.error is not None:
+                return DROPPED
             if message.result is not None and message.id == asked.message.id:
                 await self._note(asked, row, message.result)
             return None

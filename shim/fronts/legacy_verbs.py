@@ -105,9 +105,15 @@ class Verbs:
 
     async def cancel(self, asked: Asked, row: TaskRow) -> web.StreamResponse:
         """Cancel a task; one that has ended is refused where the dialect refuses."""
-        if row.status in TERMINAL and asked.dialect.cancel_of_ended == "error":
+        refuses = asked.dialect.cancel_of_ended == "error"
+        if self._upstream.dialect.carries.ack:
+            # such a server takes a cancel of what has ended as well: a look first, so that no result is lost
+            row = await self._tasks.observer.current(asked.ctx, row)
+        if row.status in TERMINAL and refuses:
             raise cancel_of_ended(row.status)
         row = await self._tasks.cancel(asked.ctx, row.task_id, pin=not asked.dialect.carries.ack)
+        if row.status in TERMINAL and row.status is not Status.CANCELLED and refuses:
+            raise cancel_of_ended(row.status)  # its end came first
         return await self._say(asked, write_get(asked.dialect, self._shown(task_of(row))))
 
     async def responses(self, asked: Asked, row: TaskRow) -> Mapping[str, bytes]:

@@ -28,6 +28,7 @@ from shim.wire.envelope import (
     modern_result,
     read_modern_meta,
 )
+from shim.wire.era import Era
 from shim.wire.errors import (
     invalid_params,
     invalid_request,
@@ -37,6 +38,7 @@ from shim.wire.errors import (
 )
 from shim.wire.headers import check_modern_headers
 from shim.wire.jsonrpc import Message, Notification, Request, Response, write_error, write_result
+from shim.wire.statuses import status_of
 
 ACK = b'{"resultType":"complete"}'
 
@@ -126,7 +128,9 @@ class ModernFront:
         if response.error is not None:
             code, error_message, data = modern_error(response.error)
             trace.code = code
-            return await reply.send(write_error(message.id, code, error_message, data))
+            return await reply.send(
+                write_error(message.id, code, error_message, data), status_of(code, Era.MODERN)
+            )
         return await reply.send(write_result(message.id, response.result or b"{}"))
 
     async def _discover(self, call: Call) -> Response:

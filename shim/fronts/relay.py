@@ -14,12 +14,14 @@ from shim.hub import rawjson
 from shim.hub.rawjson import RawJsonError
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context
-from shim.upstreams.http import Link, media_type
+from shim.upstreams.http import Counted, Link, media_type
 from shim.wire.era import Era
 
 Tap = Callable[[bytes], Awaitable[bytes | None]]
 """Sees one message before it passes; None lets it pass as it is, bytes replace it, DROPPED keeps it back."""
 DROPPED = b""
+Opened = Callable[[aiohttp.ClientResponse, bytes], Awaitable[bytes | None]]
+"""Sees a whole answer with its headers; bytes replace it."""
 
 _BACK = ("Mcp-Session-Id", "WWW-Authenticate", "Retry-After", "Allow", "Mcp-Protocol-Version")
 _ONWARDS = ("Accept", "Mcp-Session-Id", "Mcp-Protocol-Version", "Last-Event-ID")
@@ -42,17 +44,26 @@ class Relay:
         body: bytes | None,
         *,
         tap: Tap | None = None,
-        opened: Callable[[aiohttp.ClientResponse, bytes], Awaitable[bytes | None]] | None = None,
+        opened: Opened | None = None,
     ) -> web.StreamResponse:
         """Send the request on and the answer back. Raises NeverSent, Interrupted.
 
         `opened` sees a whole JSON answer together with its headers (a session being opened).
         """
+        with self._link.counting(ctx.trace.method or "other") as counted:
+            return await self._exchange(http, ctx, reply, body, tap, opened, counted)
+
+    async def _exchange(
+        self, http: web.BaseRequest, ctx: Context, reply: Reply, body: bytes | None,
+        tap: Tap | None, opened: Opened | None, counted: Counted,
+    ) -> web.StreamResponse:  # fmt: skip
         headers = self._headers(http, ctx, has_body=body is not None)
         ctx.trace.upstream_calls += 1
         response = await self._link.send(http.method, headers, body, patient=True)
         async with response:
             ctx.trace.http_status = response.status
+            if response.status >= 400:  # noqa: PLR2004 - refused
+                counted.outcome = "denied" if response.status in _UNAUTHORIZED else "error"
             if response.status < 300:  # noqa: PLR2004 - a 2xx
                 self._authority.accepted(ctx)
             elif response.status in _UNAUTHORIZED:
@@ -61,12 +72,13 @@ class Relay:
                 for value in response.headers.getall(name, ()):
                     reply.add_header(name, value)
             if media_type(response.headers) == SSE_TYPE:
-                return await self._stream(response, reply, tap)
+                return await self._stream(response, reply, tap, counted)
             answer = await self._link.read(response)
             if not answer and http.method == hdrs.METH_POST and response.status < 300:  # noqa: PLR2004 - a 2xx
                 return reply.empty(202)  # any empty 2xx will do (NOTIFY)
             if _is_error(answer):
                 reply.failed()
+                counted.outcome = "error"
                 self._link.judge(Era.LEGACY, response.status, answer)
             if opened is not None:
                 answer = await opened(response, answer) or answer
@@ -77,10 +89,11 @@ class Relay:
             return reply.raw(response.status, answer, response.headers.get(hdrs.CONTENT_TYPE))
 
     async def _stream(
-        self, response: aiohttp.ClientResponse, reply: Reply, tap: Tap | None
+        self, response: aiohttp.ClientResponse, reply: Reply, tap: Tap | None, counted: Counted
     ) -> web.StreamResponse:
         await reply.open_stream(response.status)
         async for frame in self._link.frames(response):
+            reply.resumable |= frame.id is not None
             raw, shown = frame.raw, frame.data or b""
             if tap is not None and frame.data and frame.data[:1] == _JSON:
                 replaced = await tap(frame.data)
@@ -88,6 +101,8 @@ class Relay:
                     continue
                 if replaced is not None:
                     raw, shown = frame.with_data(replaced), replaced
+            if _is_error(shown):
+                counted.outcome = "error"
             await reply.answering(shown)
             await reply.raw_frame(raw)
         return await reply.end_stream()

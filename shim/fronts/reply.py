@@ -13,6 +13,8 @@ from shim.wire.sse import COMMENT, encode_event
 JSON_TYPE = "application/json"
 SSE_TYPE = "text/event-stream"
 
+_PIECE_BYTES = 64 * 1024
+
 
 class SlowReader(ConnectionError):
     """The client did not read for `limits.slow_reader_ms`; it is shed, nothing is buffered for it."""
@@ -34,6 +36,8 @@ class Reply:
         self._headers = [*headers, ("X-Request-Id", trace.request_id)]
         self._of_success: tuple[tuple[str, str], ...] = ()
         self._patience_s = slow_reader_ms / 1000
+        self.resumable = False
+        """True once the stream carried an event id: its client can take it up again."""
         self._stream: web.StreamResponse | None = None
         self._endures = False
         self._gone = False
@@ -153,6 +157,22 @@ class Reply:
         await self.event(body)
         return await self.end_stream()
 
+    async def finish(self, response: web.StreamResponse) -> web.StreamResponse:
+        """Send a large answer piece by piece: that shows whether its client reads. Raises SlowReader."""
+        body = response.body if isinstance(response, web.Response) else None
+        if not isinstance(body, bytes) or len(body) <= _PIECE_BYTES:
+            return response
+        stream = web.StreamResponse(status=response.status, headers=response.headers)
+        stream.content_length = len(body)
+        await stream.prepare(self._request)
+        self._stream = stream
+        whole = memoryview(body)
+        for at in range(0, len(body), _PIECE_BYTES):
+            if not await self._push(stream, whole[at : at + _PIECE_BYTES]):
+                return stream
+        await stream.write_eof()
+        return stream
+
     def empty(self, status: int) -> web.StreamResponse:
         """Finish without a body."""
         self._trace.http_status = status
@@ -164,22 +184,27 @@ class Reply:
         return [*self._headers, *(self._of_success if successful else ())]
 
     async def _write(self, data: bytes) -> None:
-        if self._stream is None or self._gone:
-            return
+        if self._stream is not None and await self._push(self._stream, data):
+            self._trace.bytes_out += len(data)
+
+    async def _push(self, stream: web.StreamResponse, data: bytes | memoryview) -> bool:
+        """Write what the client has to read within its time; False where it is gone. Raises SlowReader."""
+        if self._gone:
+            return False
         try:
             async with asyncio.timeout(self._patience_s):
-                await self._stream.write(data)
+                await stream.write(data)
         except ConnectionResetError:
             if not self._goes_on():
                 raise
-            return
+            return False
         except TimeoutError:
             if self._request.transport is not None:
                 self._request.transport.abort()
             if not self._goes_on():
                 raise SlowReader("the client does not read") from None
-            return
-        self._trace.bytes_out += len(data)
+            return False
+        return True
 
     def _goes_on(self) -> bool:
         """Note that the client has left, and tell whether the answer goes on without it."""

@@ -8,6 +8,8 @@ from pydantic import TypeAdapter, ValidationError
 from shim.hub import toml
 from shim.hub.facts import Name, Table
 
+_OK = 200
+
 
 class ErrorCode(Table):
     """A JSON-RPC error code, its HTTP status by era (false: never sent there) and what it means."""
@@ -37,6 +39,10 @@ class ErrorTable(Mapping[str, ErrorCode]):
 
     def __len__(self) -> int:
         return len(self._codes)
+
+    def status(self, code: int, era: str) -> int:
+        """Give the HTTP status that a code has in an era; 200 where the table does not say."""
+        return next((getattr(one, era) or _OK for one in self.values() if one.code == code), _OK)
 
     def code(self, name: str) -> int:
         """Give the JSON-RPC code of that name. Raises KeyError."""

@@ -55,14 +55,14 @@ def strict_members(data: bytes) -> Members:
     n-th value of the text is not the n-th value of the decoded object.
     """
     found = members(data)
-    if len({key.lower() for key in found}) != len(found):
+    if len(set(map(str.lower, found))) != len(found):
         seen: set[str] = set()
         for key in found:
             if key.lower() in seen:
                 raise RawJsonError("duplicate", f"the key {key!r} stands twice in different case", key)
             seen.add(key.lower())
     # a compact text is exactly as long as its distinct members: nothing stands twice
-    compact = sum([len(key) + len(value) for key, value in found.items()]) + 4 * len(found) + 1
+    compact = sum(map(len, found)) + sum(map(len, found.values())) + 4 * len(found) + 1
     if compact == len(data) and data.isascii():
         return found
     at = _OPEN.match(data).end()  # type: ignore[union-attr]  # it is an object, see above

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from shim.audit.events import Connected
 from shim.hub.status import Status
 from shim.ledger.records import (
     AskRow,
@@ -99,6 +100,12 @@ class Ledger(Protocol):
     ) -> list[TaskRow]:
         """Give tasks that have not ended, oldest first, for the shim's own work."""
 
+    async def abandoned_tasks(self, before_ms: int, *, stage: int, after: int, limit: int) -> list[TaskRow]:
+        """Give open tasks that no client touched since, from above the key `after`; not those at `stage`."""
+
+    async def set_abandoned(self, pk: int, stage: int) -> None:
+        """Note what was done about an abandoned task; the next touch takes it back (DUR-6)."""
+
     async def open_count_by_caller(self, caller: str) -> int:
         """Count a caller's open tasks."""
 
@@ -116,6 +123,9 @@ class Ledger(Protocol):
 
     async def count_sessions(self, caller: str) -> int:
         """Count the sessions that a caller's legacy clients have open."""
+
+    async def connected(self) -> list[Connected]:
+        """Count the sessions that legacy clients have open, by caller and client."""
 
     def touch_session(self, session_id: str, now_ms: int) -> None:
         """Note that a session is used; written with the next sweep."""

@@ -52,6 +52,8 @@ class TaskRow(NewTask, frozen=True, kw_only=True):
     result_request_id: bytes | None = None
     """Raw id of the upstream tasks/result that is open, or was when the shim last ran."""
     cancel_requested: bool = False
+    abandoned: int = 0
+    """1 once it was told that nobody asks for it any more, 2 once it was seen to (DUR-6)."""
     purged: bool = False
     """True for a tombstone: its owner is told that it has expired."""
 

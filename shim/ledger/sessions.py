@@ -2,6 +2,7 @@
 
 import msgspec
 
+from shim.audit.events import Client, Connected
 from shim.ledger import rows
 from shim.ledger.cache import Recent
 from shim.ledger.database import Database, Part
@@ -16,6 +17,12 @@ _ADD = (
     rows.insert("session", rows.SESSION)
     + f" ON CONFLICT (session_id) DO UPDATE SET {_RENEWED} WHERE caller = excluded.caller"
 )
+_CONNECTED = (
+    "SELECT caller, caller_kind, client_name, client_version, count(*) FROM session "
+    "WHERE side = 'client' AND closed = 0 GROUP BY 1, 2, 3, 4"
+)
+_STATED_CHARS = 200
+"""Bound of what a client states about itself in the log."""
 _TOUCH = (
     "UPDATE session SET used_ms = used.value FROM json_each(?) AS used WHERE session.session_id = used.key"
 )
@@ -59,6 +66,19 @@ class Sessions(Part):
             "SELECT count(*) FROM session WHERE caller = ? AND side = 'client' AND closed = 0", caller
         )
         return int(count)
+
+    async def connected(self) -> list[Connected]:
+        """Count the sessions that legacy clients have open, by caller and client."""
+        found = await self._db.read(_CONNECTED)
+        return [
+            Connected(
+                caller=caller,
+                caller_kind=kind,
+                client=Client(name=name[:_STATED_CHARS], version=version[:_STATED_CHARS]),
+                count=count,
+            )
+            for caller, kind, name, version, count in found
+        ]
 
     def touch_session(self, session_id: str, now_ms: int) -> None:
         """Note that a session is used."""

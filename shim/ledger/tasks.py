@@ -37,11 +37,15 @@ _RENAMED = (
     f"SELECT {rows.TASK} FROM task INDEXED BY task_renamed "  # noqa: S608
     "WHERE upstream = ? AND upstream_task_id = ? AND task_id <> upstream_task_id"
 )
+_ABANDONED = (
+    f"SELECT {rows.TASK} FROM task "  # noqa: S608
+    "WHERE ended_ms IS NULL AND touched_ms <= ? AND abandoned < ? AND pk > ? ORDER BY pk LIMIT ?"
+)
 _NEWEST_FIRST = "ORDER BY pk DESC LIMIT ?"
 _ABOVE_ALL = 2**63 - 1
 
 _TOUCH = (
-    "UPDATE task SET touched_ms = touched.value FROM json_each(?) AS touched "
+    "UPDATE task SET touched_ms = touched.value, abandoned = 0 FROM json_each(?) AS touched "
     "WHERE task.pk = CAST(touched.key AS INTEGER) AND ended_ms IS NULL"
 )
 
@@ -191,6 +195,15 @@ class Tasks(Part):
             *values, limit,
         )  # fmt: skip
         return [rows.task(row) for row in found]
+
+    async def abandoned_tasks(self, before_ms: int, *, stage: int, after: int, limit: int) -> list[TaskRow]:
+        """Give open tasks that no client touched since, from above the key `after`; not those at `stage`."""
+        found = await self._db.read(_ABANDONED, before_ms, stage, after, limit)
+        return [rows.task(row) for row in found]
+
+    async def set_abandoned(self, pk: int, stage: int) -> None:
+        """Note what was done about an abandoned task; the next touch takes it back."""
+        await self._set("abandoned = ?", (stage,), pk)
 
     async def open_count_by_caller(self, caller: str) -> int:
         """Count a caller's open tasks."""

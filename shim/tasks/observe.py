@@ -140,7 +140,8 @@ class Observer:
             await self._listen(row, task)
         outstanding = await self._room.ledger.inputs(row.pk)
         shown = Status.INPUT_REQUIRED if outstanding else Status.WORKING
-        shown_task = replace(task, status=shown)
+        message = task.status_message or self._questions.reported(row.pk)
+        shown_task = replace(task, status=shown, status_message=message)
         if task.status is Status.INPUT_REQUIRED and not outstanding:
             return await self._questions.unasked(ctx, row, shown_task, self)
         self._questions.asked_after_all(row.pk)

@@ -50,6 +50,8 @@ class Questions:
     def __init__(self, room: Room) -> None:
         self._room = room
         self._unasked_since: dict[int, float] = {}
+        self._reported: dict[int, str] = {}
+        """Open task -> its last progress, for as long as upstream says nothing of its own."""
         self._delivering: set[tuple[int, str]] = set()
 
     # -- what a session says ------------------------------------------------------------------
@@ -96,9 +98,15 @@ class Questions:
     async def progress(self, task_pk: int, message: str) -> None:
         """Show progress as the statusMessage of a task that has none of its own (ML-PROGRESS)."""
         row = await self._room.ledger.own_task(task_pk)
-        if row.status in TERMINAL or row.status_message == message:
+        if row.status in TERMINAL or row.status_message not in {None, self._reported.get(task_pk)}:
             return
-        await self._observe(row, row.status, message)
+        self._reported[task_pk] = message
+        if row.status_message != message:
+            await self._observe(row, row.status, message)
+
+    def reported(self, task_pk: int) -> str | None:
+        """Give the last progress of a task."""
+        return self._reported.get(task_pk)
 
     # -- what a server without streams shows in its status ------------------------------------
 
@@ -178,6 +186,7 @@ class Questions:
     async def close(self, row: TaskRow) -> None:
         """Close the questions of a task that has ended (INPUT-END)."""
         self.asked_after_all(row.pk)
+        self._reported.pop(row.pk, None)
         await self._room.ledger.close_inputs(row.pk)
 
     async def _deliver(self, row: TaskRow, asked: InputRow) -> None:

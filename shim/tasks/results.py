@@ -15,7 +15,7 @@ from shim.wire.errors import ShimError
 from shim.wire.jsonrpc import Response
 
 _PAYLOAD_MS = 1_000
-_DRAIN_MS = 250
+DRAIN_MS = 250
 """Time for what the server wrote to a stream before it heard that the stream is called off."""
 
 
@@ -73,7 +73,7 @@ class Results:
         row = await self._room.ledger.own_task(pk)
         if row.result_request_id is not None:
             await self._call_off(self._room.own_context(row), row, row.result_request_id)
-            await asyncio.wait([stream], timeout=_DRAIN_MS / 1000)
+            await asyncio.wait([stream], timeout=DRAIN_MS / 1000)
         await self.drop(pk)
 
     async def _read(self, row: TaskRow) -> Response:

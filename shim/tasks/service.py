@@ -11,6 +11,7 @@ from shim.ledger.records import SessionRow, TaskRow
 from shim.tasks.access import own
 from shim.tasks.cancel import cancel
 from shim.tasks.create import Plan, create, plan
+from shim.tasks.handback import HandBack
 from shim.tasks.idempotency import Idempotency
 from shim.tasks.listing import Listing
 from shim.tasks.local import LocalTasks
@@ -22,8 +23,6 @@ from shim.tasks.sweep import Sweeper
 from shim.tasks.view import task_of
 from shim.tasks.watch import Watchers
 from shim.upstreams.base import Context, Upstream
-from shim.upstreams.http import Denied
-from shim.wire.errors import UpstreamFault
 from shim.wire.jsonrpc import Response
 
 
@@ -40,6 +39,7 @@ class Tasks:
         self.local = room.local = LocalTasks(room, self.observer, questions)
         self.watchers = Watchers(room, self.observer)
         self.idempotency = Idempotency(room, instance, dialects)
+        self.hand_back = HandBack(room)
         self.listing = Listing(room, self.observer, keys)
         self.sweeper = Sweeper(room, self.observer)
 
@@ -78,9 +78,7 @@ class Tasks:
 
     async def get(self, ctx: Context, task_id: str) -> TaskRow:
         """Read a task of the caller's. Raises ShimError."""
-        row = await own(self.room.ledger, ctx, task_id)
-        self.room.ledger.touch(row.pk, self.room.clock.now_ms())
-        return await self.observer.current(ctx, row)
+        return await self.observer.current(ctx, await self._own(ctx, task_id))
 
     async def shown(self, ctx: Context, row: TaskRow) -> Task:
         """Show a row to a client that can answer what it declared."""
@@ -89,7 +87,7 @@ class Tasks:
 
     async def update(self, ctx: Context, task_id: str, responses: Mapping[str, bytes]) -> None:
         """Take answers to a task's questions; returns once they are on disk. Raises ShimError."""
-        row = await own(self.room.ledger, ctx, task_id)
+        row = await self._own(ctx, task_id)
         if row.status not in TERMINAL:
             await self.questions.answer(ctx, row, responses)
             self.observer.forget(row.pk)
@@ -99,25 +97,20 @@ class Tasks:
 
         `pin`: the client is told that it is cancelled, so it is (LM-CANCEL).
         """
-        row = await own(self.room.ledger, ctx, task_id)
+        row = await self._own(ctx, task_id)
         return await cancel(self.room, self.observer, ctx, row, pin=pin)
 
     async def ended(self, ctx: Context, row: TaskRow) -> TaskRow:
-        """Wait until a task ends, looking at the pace upstream asks for. Raises ClientFault, Denied.
-
-        A server that is away is waited for: an error here would be taken for the task's own.
-        """
-        if not self.watchers.watched(row):
-            try:
-                row = await self.observer.current(ctx, row)  # a fault of the caller's own is told at once
-            except Denied:
-                raise
-            except UpstreamFault:
-                pass
-        return row if row.status in TERMINAL else await self.watchers.ended(row)
+        """Wait until a task ends, looking at the pace upstream asks for. Raises ClientFault, Denied."""
+        return row if row.status in TERMINAL else await self.watchers.ended(ctx, row)
 
     async def page(
         self, ctx: Context, cursor: str | None, client_session: str | None
     ) -> tuple[Sequence[TaskRow], str | None]:
         """List the caller's tasks. Raises ShimError."""
         return await self.listing.page(ctx, cursor, client_session)
+
+    async def _own(self, ctx: Context, task_id: str) -> TaskRow:
+        row = await own(self.room.ledger, ctx, task_id)
+        self.room.ledger.touch(row.pk, self.room.clock.now_ms())
+        return row

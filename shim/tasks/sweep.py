@@ -1,5 +1,7 @@
 """What time does to tasks: abandonment and expiry (DUR-4, DUR-6)."""
 
+import asyncio
+
 from shim.audit.trace import Trace
 from shim.ledger.records import TaskRow
 from shim.tasks.cancel import cancel
@@ -8,6 +10,7 @@ from shim.tasks.room import Room
 from shim.wire.errors import ShimError
 
 _BATCH = 500
+_TOLD, _SEEN_TO = 1, 2
 
 
 class Sweeper:
@@ -16,8 +19,7 @@ class Sweeper:
     def __init__(self, room: Room, observer: Observer) -> None:
         self._room = room
         self._observer = observer
-        self._abandoned: set[int] = set()
-        self._cancelled: set[int] = set()
+        self._sweeping = asyncio.Lock()
 
     async def run(self) -> None:
         """Sweep until the shim stops."""
@@ -27,6 +29,10 @@ class Sweeper:
 
     async def once(self) -> None:
         """Sweep once: ended tasks lose payload, then row; open ones that nobody touches are seen to."""
+        async with self._sweeping:
+            await self._sweep()
+
+    async def _sweep(self) -> None:
         tasks, now_ms = self._room.config.tasks, self._room.clock.now_ms()
         purged = await self._room.ledger.purge(
             now_ms, retention_ms=tasks.retention_ms, tombstone_ms=tasks.tombstone_ms,
@@ -38,24 +44,28 @@ class Sweeper:
             Trace.background(self._room.sink).event("task.purged", task_id=task_id)
         for upstream in self._room.upstreams.values():
             await upstream.sweep(delete=self._room.config.sessions.close)
-        open_rows = await self._room.ledger.open_tasks(limit=_BATCH)
-        if len(open_rows) < _BATCH:  # these are all: what has ended is forgotten
-            self._abandoned &= {row.pk for row in open_rows}
-            self._cancelled &= self._abandoned
-        for row in open_rows:
-            if now_ms - row.touched_ms >= tasks.abandoned_after_ms:
+        await self._see_to_abandoned(now_ms - tasks.abandoned_after_ms)
+
+    async def _see_to_abandoned(self, before_ms: int) -> None:
+        """Tell of each task that no client has touched since, once, and cancel it if that is wanted."""
+        after = 0
+        while rows := await self._room.ledger.abandoned_tasks(
+            before_ms, stage=_SEEN_TO, after=after, limit=_BATCH
+        ):
+            for row in rows:
                 await self._abandon(row)
+            after = rows[-1].pk
 
     async def _abandon(self, row: TaskRow) -> None:
-        ctx = self._room.own_context(row)
-        if row.pk not in self._abandoned:
-            self._abandoned.add(row.pk)
+        ctx, ledger = self._room.own_context(row), self._room.ledger
+        if row.abandoned < _TOLD:
+            await ledger.set_abandoned(row.pk, _TOLD)
             ctx.trace.event("task.abandoned", task_id=row.task_id)
-        if self._room.config.tasks.on_abandon != "cancel" or row.pk in self._cancelled:
-            return
-        if not self._room.waits(ctx, row):
-            self._cancelled.add(row.pk)
+        if self._room.config.tasks.on_abandon == "cancel":
+            if self._room.waits(ctx, row):
+                return
             try:
                 await cancel(self._room, self._observer, ctx, row)
             except ShimError:
-                self._cancelled.discard(row.pk)  # the next sweep tries again
+                return  # the next sweep tries again
+        await ledger.set_abandoned(row.pk, _SEEN_TO)

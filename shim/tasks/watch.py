@@ -10,7 +10,9 @@ from shim.hub.status import TERMINAL
 from shim.ledger.records import TaskRow
 from shim.tasks.observe import Observer
 from shim.tasks.room import Room
-from shim.wire.errors import ClientFault, ShimError
+from shim.upstreams.base import Context
+from shim.upstreams.http import Denied
+from shim.wire.errors import ClientFault, ShimError, UpstreamFault
 
 _JITTER = (1.1, 1.2)
 _BACK_OFF = 5
@@ -35,10 +37,6 @@ class Watchers:
         self._observer = observer
         self._watched: dict[int, _Watch] = {}
 
-    def watched(self, row: TaskRow) -> bool:
-        """Tell whether someone waits for the task, so that it is looked at already."""
-        return row.pk in self._watched
-
     @contextmanager
     def watching(self, row: TaskRow, wake: asyncio.Event | None = None) -> Iterator[asyncio.Event]:
         """Give an event that is set at every change of the task; the watcher clears it.
@@ -58,30 +56,51 @@ class Watchers:
                 watch.poller.cancel()
                 del self._watched[row.pk]
 
-    async def ended(self, row: TaskRow) -> TaskRow:
-        """Wait until a task ends. Raises ClientFault where it has expired meanwhile."""
+    async def ended(self, ctx: Context, row: TaskRow) -> TaskRow:
+        """Wait until a task ends. Raises ClientFault, Denied: a fault of the caller's own is told at once.
+
+        A server that is away is waited for: an error here would be taken for the task's own. Who comes to
+        a task that is watched already costs the server no look.
+        """
+        comes_first = row.pk not in self._watched
         with self.watching(row) as changed:
+            if comes_first:
+                await self._look(ctx, row)
             while (row := await self._room.ledger.own_task(row.pk)).status not in TERMINAL:
-                if (fault := self._watched[row.pk].fault) is not None:
-                    raise fault
+                self.check(row)
                 await changed.wait()
                 changed.clear()
         return row
 
+    def check(self, row: TaskRow) -> None:
+        """Raise why there is nothing to wait for any more at a watched task, if so: ClientFault."""
+        if (fault := self._watched[row.pk].fault) is not None:
+            raise fault
+
+    async def _look(self, ctx: Context, row: TaskRow) -> None:
+        try:
+            await self._observer.current(ctx, row)
+        except Denied:
+            raise
+        except UpstreamFault:
+            return
+
     async def _poll(self, pk: int, watch: _Watch) -> None:
-        """Look at the task until it ends; a server that is away is asked more slowly, and waited for."""
-        room = self._room
+        """Look at the task until it ends; a server that is away is asked more slowly, and waited for.
+
+        The first look is the watcher's own.
+        """
+        room, slowness = self._room, 1
         while (row := await room.ledger.own_task(pk)).status not in TERMINAL:
-            slowness = 1
+            hint_ms = row.poll_interval_ms or room.config.tasks.default_poll_interval_ms
+            await room.clock.sleep_ms(hint_ms * slowness * random.uniform(*_JITTER))  # noqa: S311 - no secret
             try:
-                row = await self._observer.current(room.own_context(row), row)
+                await self._observer.current(room.own_context(row), row)
             except ClientFault as fault:
                 watch.fault = fault
                 room.changes.publish(pk)
                 return
             except ShimError:
                 slowness = _BACK_OFF
-            if row.status in TERMINAL:
-                return
-            hint_ms = row.poll_interval_ms or room.config.tasks.default_poll_interval_ms
-            await room.clock.sleep_ms(hint_ms * slowness * random.uniform(*_JITTER))  # noqa: S311 - no secret
+            else:
+                slowness = 1

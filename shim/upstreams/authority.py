@@ -22,16 +22,24 @@ class Authority:
         held: CredentialStore,
     ) -> None:
         self._mode = mode
+        self.sign(token, fixed)
+        self.vouches = vouches
+        self.held = held
+
+    def sign(self, token: str | None, fixed: Mapping[str, str]) -> None:
+        """Take the service's token and the headers that every request carries."""
         self._fixed: Sequence[tuple[str, str]] = tuple(fixed.items())
         self._service = (("Authorization", f"Bearer {token}"),) if token else ()
-        self._vouches = vouches
-        self._held = held
+
+    def own(self) -> list[tuple[str, str]]:
+        """Give the headers of a request that is nobody's: never a caller's credential."""
+        return [*self._fixed, *(self._service if self._mode == "service" else ())]
 
     def headers(self, ctx: Context) -> list[tuple[str, str]]:
         """Give the headers of one request to the upstream."""
         headers = [*self._fixed, *ctx.headers]
         if self._mode == "pass":
-            credential = ctx.caller.credential or self._held.get(ctx.caller.key)
+            credential = ctx.caller.credential or self.held.get(ctx.caller.key)
             if credential is not None:
                 headers.append(("Authorization", credential.authorization))
         elif self._mode == "service":
@@ -41,26 +49,26 @@ class Authority:
     def accepted(self, ctx: Context) -> None:
         """Note that the upstream took a request made for this caller."""
         if self._mode == "pass":
-            self._vouches.vouch(ctx.caller)
-            self._held.hold(ctx.caller)
+            self.vouches.vouch(ctx.caller)
+            self.held.hold(ctx.caller)
 
     def refused(self, ctx: Context) -> None:
         """Note that the upstream answered 401 or 403: background work for this caller has to wait."""
         if self._mode == "pass":
-            held = self._held.get(ctx.caller.key)
+            held = self.held.get(ctx.caller.key)
             refused = ctx.caller.credential or held
-            self._vouches.refuse(refused)
+            self.vouches.refuse(refused)
             if refused == held:
-                self._held.drop(ctx.caller.key)
+                self.held.drop(ctx.caller.key)
 
     def waiting(self, ctx: Context) -> bool:
         """Tell whether background work for this caller has to wait for a credential of theirs."""
-        return self._mode == "pass" and ctx.caller.credential is None and self._held.lacks(ctx.caller)
+        return self._mode == "pass" and ctx.caller.credential is None and self.held.lacks(ctx.caller)
 
     def pause(self, ctx: Context, pk: int) -> bool:
         """Note that work on a task waits; False if that was told already in this pause."""
-        return self._held.pause(ctx.caller.key, pk)
+        return self.held.pause(ctx.caller.key, pk)
 
     async def renewed(self, ctx: Context) -> None:
         """Wait until the caller comes back with a credential that the upstream accepts."""
-        await self._held.renewed(ctx.caller.key)
+        await self.held.renewed(ctx.caller.key)

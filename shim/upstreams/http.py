@@ -5,7 +5,7 @@ No cookies, no redirects, no compression, no total timeout on streams (HEADERS, 
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import aiohttp
@@ -61,6 +61,13 @@ class Limits:
     answer_timeout_ms: int = 60_000
 
 
+@dataclass(slots=True)
+class Counted:
+    """What became of an exchange."""
+
+    outcome: str = "ok"
+
+
 def open_client(limits: Limits) -> aiohttp.ClientSession:
     """Make the one HTTP client of the process; close it at the end."""
     return aiohttp.ClientSession(
@@ -77,7 +84,8 @@ class Link:
     """The address of one upstream and how it is spoken to over HTTP.
 
     `on_change` hears when the server stops answering at all, and when it answers again: up, evidence.
-    `on_doubt` hears when it answers as a server of the other era: evidence.
+    `on_doubt` hears when it answers as a server of the other era: evidence. `on_exchange` hears of the end
+    of each exchange: method, outcome (ok, error, denied, unreachable, broken, cancelled).
     """
 
     def __init__(
@@ -93,6 +101,7 @@ class Link:
         self._address = URL(url)
         self._on_change = on_change
         self.on_doubt: Callable[[str], None] | None = None
+        self.on_exchange: Callable[[str, str], None] | None = None
         self._up = True
 
     async def send(
@@ -124,6 +133,19 @@ class Link:
             raise Interrupted(-32603, "the upstream did not answer in time", 504) from exc
         except _BROKEN_OFF as exc:
             raise _interrupted(exc) from exc
+
+    @contextlib.contextmanager
+    def counting(self, method: str) -> Iterator[Counted]:
+        """Count an exchange at its end; who reads an error in the answer says so."""
+        counted = Counted()
+        try:
+            yield counted
+        except BaseException as exc:
+            counted.outcome = _outcome_of(exc)
+            raise
+        finally:
+            if self.on_exchange is not None:
+                self.on_exchange(method, counted.outcome)
 
     def judge(self, era: Era, status: int, body: bytes) -> None:
         """Look at an error of a server that is taken for one of an era (ERA-PROBE)."""
@@ -188,6 +210,19 @@ async def chunks_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 
 def _interrupted(exc: Exception) -> Interrupted:
     return Interrupted(-32603, f"the upstream's answer broke off: {type(exc).__name__}", 502)
+
+
+def _outcome_of(exc: BaseException) -> str:
+    match exc:
+        case asyncio.CancelledError():
+            return "cancelled"
+        case Denied():
+            return "denied"
+        case NeverSent():
+            return "unreachable"
+        case Interrupted():
+            return "broken"
+    return "error"
 
 
 def media_type(headers: CIMultiDictProxy[str]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from shim.hub import rawjson
+from shim.hub.memo import remembered
 from shim.hub.rawjson import Members, RawJsonError
 from shim.wire.era import META_VERSION, MODERN_VERSIONS
 from shim.wire.errors import TASKS_EXTENSION, UpstreamFault, invalid_params, unsupported_version
@@ -63,22 +64,26 @@ class ModernMeta(msgspec.Struct, frozen=True):
 
 def read_modern_meta(params: Members) -> ModernMeta:
     """Read a modern request's `_meta`. Raises ClientFault, HTTP 400."""
-    raw = params.get("_meta")
+    return _read_meta(params.get("_meta", b"{}"))
+
+
+@remembered
+def _read_meta(raw: bytes) -> ModernMeta:
     try:
-        meta = rawjson.members(raw) if raw is not None else {}
+        meta = rawjson.members(raw)
         version = rawjson.string(meta.get(META_VERSION))
         if version is None:
-            raise invalid_params(f"params._meta[{META_VERSION!r}]: required", 400)
+            raise invalid_params(f"params._meta[{META_VERSION!r}]: required")
         if version not in MODERN_VERSIONS:
             raise unsupported_version(version, MODERN_VERSIONS)
         declared = meta.get(META_CLIENT_CAPABILITIES)
         if declared is None or declared[:1] != _OBJECT:
-            raise invalid_params(f"params._meta[{META_CLIENT_CAPABILITIES!r}]: required, an object", 400)
+            raise invalid_params(f"params._meta[{META_CLIENT_CAPABILITIES!r}]: required, an object")
         capabilities = rawjson.members(declared)
         info = _object(meta.get(META_CLIENT_INFO))
         extensions = _object(capabilities.get("extensions"))
     except RawJsonError as exc:
-        raise invalid_params(f"params._meta: {exc}", 400) from exc
+        raise invalid_params(f"params._meta: {exc}") from exc
     kinds = {kind: capabilities[kind] for kind in KINDS if _declared(capabilities.get(kind))}
     return ModernMeta(
         version=version,

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from shim.hub import rawjson
+from shim.hub.memo import remembered
 from shim.hub.rawjson import RawJsonError
 from shim.wire.errors import header_mismatch
 from shim.wire.jsonrpc import Message, Response
@@ -23,7 +24,8 @@ class Era(StrEnum):
 def classify(headers: Mapping[str, str], message: Message | None, pinned: Era | None) -> Era:
     """Tell a request's era; `message` is None for GET and DELETE, `pinned` is the address's own.
 
-    Modern `_meta` wins over a session header. Raises ClientFault where header and body contradict.
+    A modern version, in `_meta` or in the header, wins over a session header. Raises ClientFault where
+    header and body contradict.
     """
     header = headers.get("MCP-Protocol-Version")
     meta_version = _meta_version(message)
@@ -35,7 +37,7 @@ def classify(headers: Mapping[str, str], message: Message | None, pinned: Era | 
         return pinned
     if message is None or isinstance(message, Response) or header is None or header in LEGACY_VERSIONS:
         return Era.LEGACY
-    if "Mcp-Session-Id" in headers or message.method == "initialize":
+    if message.method == "initialize":
         return Era.LEGACY
     return Era.MODERN if header in MODERN_VERSIONS or header > LEGACY_VERSIONS[0] else Era.LEGACY
 
@@ -47,8 +49,13 @@ def _meta_version(message: Message | None) -> str | None:
     meta = message.params.get("_meta")
     if meta is None:
         return None
+    version = _stated_version(meta)
+    return None if version in LEGACY_VERSIONS else version
+
+
+@remembered
+def _stated_version(meta: bytes) -> str | None:
     try:
-        version = rawjson.string(rawjson.members(meta).get(META_VERSION))
+        return rawjson.string(rawjson.members(meta).get(META_VERSION))
     except RawJsonError:
         return None
-    return None if version in LEGACY_VERSIONS else version

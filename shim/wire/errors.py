@@ -19,13 +19,16 @@ TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 
 
 class ShimError(Exception):
-    """An error that is an answer: JSON-RPC code and message, HTTP status, optional raw `data`."""
+    """An error that is an answer: JSON-RPC code and message, optional raw `data`.
+
+    `http_status` is that of HTTP's own reasons; None where the code decides (`shim.wire.statuses`).
+    """
 
     def __init__(
         self,
         code: int,
         message: str,
-        http_status: int = 200,
+        http_status: int | None = None,
         *,
         data: bytes | None = None,
         headers: tuple[tuple[str, str], ...] = (),
@@ -62,22 +65,22 @@ class OwnFault(ShimError):
 
 def parse_error(detail: str) -> ClientFault:
     """Refuse a body that is not JSON."""
-    return ClientFault(PARSE_ERROR, f"body: {detail}", 400)
+    return ClientFault(PARSE_ERROR, f"body: {detail}")
 
 
 def invalid_request(detail: str) -> ClientFault:
     """Refuse a body that is no JSON-RPC message this endpoint takes."""
-    return ClientFault(INVALID_REQUEST, detail, 400)
+    return ClientFault(INVALID_REQUEST, detail)
 
 
 def method_not_found(method: str) -> ClientFault:
     """Refuse a method that the era or dialect does not have."""
-    return ClientFault(METHOD_NOT_FOUND, f"Method not found: {method}", 404)
+    return ClientFault(METHOD_NOT_FOUND, f"Method not found: {method}")
 
 
-def invalid_params(detail: str, http_status: int = 200) -> ClientFault:
+def invalid_params(detail: str) -> ClientFault:
     """Refuse a parameter."""
-    return ClientFault(INVALID_PARAMS, detail, http_status)
+    return ClientFault(INVALID_PARAMS, detail)
 
 
 def unknown_task() -> ClientFault:
@@ -102,19 +105,19 @@ def unknown_session() -> ClientFault:
 
 def header_mismatch(detail: str) -> ClientFault:
     """Refuse headers that are missing or contradict the body."""
-    return ClientFault(HEADER_MISMATCH, f"Header mismatch: {detail}", 400)
+    return ClientFault(HEADER_MISMATCH, f"Header mismatch: {detail}")
 
 
 def missing_capability() -> ClientFault:
     """Refuse a task method or a task-only tool to a client that did not declare the extension."""
     data = rawjson.encode({"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}})
-    return ClientFault(MISSING_CAPABILITY, "Missing required client capability", 400, data=data)
+    return ClientFault(MISSING_CAPABILITY, "Missing required client capability", data=data)
 
 
 def unsupported_version(requested: str, supported: tuple[str, ...]) -> ClientFault:
     """Refuse a protocol version that is not served."""
     data = rawjson.encode({"requested": requested, "supported": supported})
-    return ClientFault(UNSUPPORTED_VERSION, "Unsupported protocol version", 400, data=data)
+    return ClientFault(UNSUPPORTED_VERSION, "Unsupported protocol version", data=data)
 
 
 def too_large(limit_bytes: int) -> ClientFault:
@@ -127,6 +130,19 @@ def too_large(limit_bytes: int) -> ClientFault:
 def unsupported_media(given: str) -> ClientFault:
     """Refuse a body that says it is not JSON."""
     return ClientFault(INVALID_REQUEST, f"Content-Type: expected application/json, got {given!r}", 415)
+
+
+def unsupported_coding() -> ClientFault:
+    """Refuse a compressed body: what it grows to is not known before it is too late."""
+    return ClientFault(
+        INVALID_REQUEST, "Content-Encoding: send the body as it is", 415,
+        headers=(("Accept-Encoding", "identity"),),
+    )  # fmt: skip
+
+
+def expectation_failed() -> ClientFault:
+    """Refuse an expectation that is not to be met."""
+    return ClientFault(INVALID_REQUEST, "Expect: only 100-continue is served", 417)
 
 
 def forbidden_origin(what: str) -> ClientFault:

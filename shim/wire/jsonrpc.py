@@ -5,11 +5,11 @@ an upstream as it comes.
 """
 
 import re
-from collections.abc import Mapping
 
 import msgspec
 
 from shim.hub import rawjson
+from shim.hub.memo import remembered
 from shim.hub.rawjson import Members, RawJsonError
 from shim.wire.errors import ClientFault, UpstreamFault, invalid_request, parse_error
 
@@ -17,15 +17,14 @@ _INTEGER = re.compile(rb"-?(?:0|[1-9][0-9]*)")
 _VERSION = b'"2.0"'
 _NULL = b"null"
 _OBJECT = b"{"
-_ENVELOPE = {key.lower(): key for key in ("jsonrpc", "id", "method", "params", "result", "error")}
-_PARAMS = {
-    key.lower(): key
-    for key in (
-        "_meta", "name", "arguments", "uri", "cursor", "method", "params",
-        "task", "taskId", "ttl", "inputResponses", "requestState",
-    )
-}  # fmt: skip
-"""What the shim reads, by its lower case: a server that overlooks case must not read more than it did."""
+_ENVELOPE = frozenset(("jsonrpc", "id", "method", "params", "result", "error"))
+_PARAMS = frozenset((
+    "_meta", "name", "arguments", "uri", "cursor", "method", "params",
+    "task", "taskId", "ttl", "inputResponses", "requestState",
+))  # fmt: skip
+"""What the shim reads: a server that overlooks case must not read more than it did."""
+_strict_meta = remembered(rawjson.strict_members)
+_SPELLING = {key.lower(): key for key in _ENVELOPE | _PARAMS}
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -64,7 +63,7 @@ def read_client(body: bytes) -> Message:
         _refuse_variants(members, _PARAMS)
         meta = members.get("_meta")
         if meta is not None and meta[:1] == _OBJECT:
-            rawjson.strict_members(meta)
+            _strict_meta(meta)
     except RawJsonError as exc:
         raise _refused(exc, body) from exc
     if envelope.get("jsonrpc") != _VERSION:
@@ -145,17 +144,12 @@ def write_message(message: Message) -> bytes:
     return b'{"jsonrpc":"2.0","id":' + (message.id or _NULL) + b',"error":' + (message.error or b"{}") + b"}"
 
 
-def refuse_variants(params: Members, known: Mapping[str, str]) -> None:
-    """Refuse params that the shim reads, in another case; `known` is by lower case. Raises ClientFault."""
-    try:
-        _refuse_variants(params, known)
-    except RawJsonError as exc:
-        raise invalid_request(f"params: {exc}") from exc
-
-
-def _refuse_variants(found: Members, known: Mapping[str, str]) -> None:
+def _refuse_variants(found: Members, known: frozenset[str]) -> None:
+    if found.keys() <= known:
+        return
     for key in found:
-        if known.get(key.casefold(), key) != key:
+        spelling = _SPELLING.get(key.casefold(), key)
+        if spelling != key and spelling in known:
             raise RawJsonError("duplicate", f"the key {key!r} is written in another case", key)
 
 

@@ -31,7 +31,23 @@ def test_requests_are_counted_by_corner_method_and_outcome(metrics):
     assert value(metrics, "taskshim_requests_total", corner="ML", method="tools/call", outcome="ok") == 1
     assert value(metrics, "taskshim_requests_total", corner="ML", method="tools/call", outcome="error") == 1
     assert value(metrics, "taskshim_request_seconds_count", corner="ML") == 2
-    assert value(metrics, "taskshim_upstream_requests_total", upstream="main") == 2
+
+
+def test_exchanges_with_upstreams_are_counted_by_method_and_outcome(metrics):
+    for method, outcome in (
+        ("tools/call", "ok"),
+        ("tools/call", "ok"),
+        ("tools/call", "broken"),
+        ("made/up", "ok"),
+    ):
+        metrics.exchange("main", method, outcome)
+    told = {
+        (method, outcome): value(
+            metrics, "taskshim_upstream_requests_total", upstream="main", method=method, outcome=outcome
+        )
+        for method, outcome in (("tools/call", "ok"), ("tools/call", "broken"), ("other", "ok"))
+    }
+    assert list(told.values()) == [2, 1, 1]
 
 
 def test_methods_that_clients_make_up_are_one_label(metrics):

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from shim.audit.activity import Activity
-from shim.audit.events import EVENTS, RequestEnded
+from shim.audit.events import EVENTS, Client, Connected, RequestEnded
 from shim.audit.sink import MemorySink
 from shim.audit.trace import Trace
 
@@ -171,11 +171,24 @@ def test_activity_counts_what_ended_and_shows_what_waits(monkeypatch):
     traces[0].finish()
     now_s = 107.5
     Trace.incoming(sink, {}, activity)  # too young to be a wait
-    alive = activity.alive(sessions=2, dropped=0)
+    connected = [
+        Connected(caller="c1", caller_kind="token", client=Client(name="old", version="1"), count=1),
+        Connected(caller="c2", caller_kind="session", client=Client(name="old", version="1"), count=2),
+    ]
+    alive = activity.alive(connected=connected, dropped=0)
     assert written(alive) == {
         "event": "instance.alive",
         "requests": {"LL": 1},
-        "sessions": 2,
+        "sessions": 3,
+        "connected": [
+            {
+                "caller": caller,
+                "caller_kind": kind,
+                "client": {"name": "old", "version": "1"},
+                "count": count,
+            }
+            for caller, kind, count in (("c2", "session", 2), ("c1", "token", 1))
+        ],
         "dropped": 0,
         "waiting": [
             {
@@ -188,5 +201,5 @@ def test_activity_counts_what_ended_and_shows_what_waits(monkeypatch):
             }
         ],
     }
-    assert activity.alive(sessions=2, dropped=0).requests == {}
+    assert activity.alive(connected=[], dropped=0).requests == {}
     assert isinstance(sink.events[0], RequestEnded)

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from tests.corners.ml import Corner, corner
@@ -39,6 +40,9 @@ async def test_a_verdict_is_dated_and_asked_for_again_after_a_while(
         ml.clock.advance(1)
         await heard(ml, 2)
         assert ml.app.prober.verdict.at_ms == at_ms + AGAIN_MS
+        async with aiohttp.ClientSession() as http, http.get(f"{ml.app.admin_url}/upstreams") as response:
+            [shown] = (await response.json())["upstreams"]
+    assert (shown["verdict"]["era"], shown["verdict"]["at_ms"]) == ("legacy", at_ms + AGAIN_MS)
     assert verdicts(ml) == ["legacy", "legacy"]
     assert all(event["evidence"] for event in ml.events("upstream.probed"))
 

@@ -222,6 +222,22 @@ async def test_the_session_that_answers_first_wins(upstream: Scripted, app: App)
     assert b'"n":1.10' in answers[0]
 
 
+@pytest.mark.rule("LL-ROUTE", "LL-1")
+async def test_the_next_question_may_come_under_the_id_of_the_last(upstream: Scripted, app: App) -> None:
+    async with session(app) as client:
+        await make(upstream, client)
+        result = upstream.stream("tasks/result")
+        async with client.stream("tasks/result", {"taskId": "task-1"}) as waiting:
+            for n in range(3):
+                await result.send(question("task-1"))
+                assert (await waiting.message())["id"] == "q-1"
+                assert (await client.respond("q-1", {"action": "accept", "content": {"n": n}})).status == 202
+            await result.result(text("done"))
+            await waiting.message()
+    answers = [seen.message["result"]["content"] for seen in upstream.requests if seen.is_response]
+    assert answers == [{"n": 0}, {"n": 1}, {"n": 2}]
+
+
 @pytest.mark.rule("LL-ROUTE")
 async def test_an_answer_that_the_server_could_not_take_is_delivered_later(
     upstream: Scripted, app: App

@@ -180,3 +180,17 @@ async def test_no_new_session_to_be_had_is_an_outage(upstream: Scripted, tmp_pat
         assert error["code"] == -32603
         assert (await ml.get())["status"] == "working"
     assert len(upstream.seen("initialize")) == 3
+
+
+@pytest.mark.rule("ML-SESSION-LOST", "OWN-NONE")
+async def test_nobody_shares_the_new_session_with_nobody(upstream: Scripted, tmp_path: Path) -> None:
+    upstream.on("tasks/get", known)
+    async with corner(upstream, tmp_path, client={"headers": {}}) as ml:
+        ids = [await ml.create(f"task-{number}") for number in range(2)]
+        before = len(upstream.seen("initialize"))
+        upstream.forget()
+        for one in [*ids, *ids]:
+            assert (await ml.get(one))["status"] == "working"
+    kept = {seen.params["taskId"]: seen.session for seen in upstream.seen("tasks/get")[-2:]}
+    assert len(set(kept.values())) == 2
+    assert len(upstream.seen("initialize")) == before + 2

@@ -37,7 +37,7 @@ async def test_a_modern_client(
         headers["Mcp-Name"] = "run"
     async with corner(upstream, tmp_path) as ml:
         reply = await ml.client.send(body % (method.encode(), params, meta, LEAST), headers=headers)
-    assert reply.status == 200
+    assert reply.status == (400 if code else 200)
     assert (reply.error["code"] if code else reply.result["resultType"]) == (code or "task")
 
 

@@ -8,7 +8,7 @@ import pytest
 from shim.app import running
 from tests.client import LegacyClient, ModernClient
 from tests.corners.ml import corner
-from tests.scripted import Scripted, text
+from tests.scripted import Error, Scripted, task, text
 from tests.shim import config_for
 
 DAY_MS = 86_400_000
@@ -58,8 +58,34 @@ async def test_a_task_nobody_asks_for_is_told_once_and_seen_to(
         ml.clock.advance(DAY_MS + 1)
         await ml.app.tasks.sweeper.once()
         await ml.app.tasks.sweeper.once()
-    assert [event["task_id"] for event in ml.events("task.abandoned")] == ["task-1"]
-    assert len(upstream.seen("tasks/cancel")) == cancelled
+    async with corner(
+        upstream, tmp_path, clock=ml.clock, tasks={"on_abandon": on_abandon}, identity=held
+    ) as ml:
+        await ml.app.tasks.sweeper.once()
+        assert [event["task_id"] for event in ml.events("task.abandoned")] == ["task-1"]
+        assert len(upstream.seen("tasks/cancel")) == cancelled
+        await ml.get()
+        ml.clock.advance(DAY_MS + 1)
+        await ml.app.tasks.sweeper.once()
+        await ml.app.tasks.sweeper.once()
+    assert [event["task_id"] for event in ml.events("task.abandoned")] == ["task-1", "task-1"]
+
+
+@pytest.mark.rule("DUR-6")
+async def test_a_cancel_of_an_abandoned_task_is_tried_until_it_is_taken(
+    upstream: Scripted, tmp_path: Path
+) -> None:
+    upstream.on("tasks/get", task())
+    upstream.once("tasks/cancel", Error(-32603, status=503), Error(-32603, status=503))
+    upstream.on("tasks/cancel", task())
+    held = {"credential_hold_ms": 2 * DAY_MS}
+    async with corner(upstream, tmp_path, tasks={"on_abandon": "cancel"}, identity=held) as ml:
+        await ml.create()
+        ml.clock.advance(DAY_MS + 1)
+        for _ in range(5):
+            await ml.app.tasks.sweeper.once()
+    assert len(ml.events("task.abandoned")) == 1
+    assert len(upstream.seen("tasks/cancel")) == 3
 
 
 @pytest.mark.rule("OWN-ADOPT")

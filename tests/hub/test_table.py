@@ -70,7 +70,10 @@ def test_a_missing_key_is_named_with_its_table(name: str, section: str, key: str
     assert refusal(text) == f"site.toml:{line(text, '[', section)}: {section}.{key}: is missing"
 
 
-@pytest.mark.parametrize("section", ["methods", "create", "fields", "members", "carries", "outwards", "inwards"])
+SECTIONS = ("methods", "create", "fields", "members", "carries", "outwards", "inwards")
+
+
+@pytest.mark.parametrize("section", SECTIONS)
 def test_a_missing_table_is_named(section: str) -> None:
     text = re.sub(rf"^\[{section}\].*?(?=^\[)", "", TEXT["experimental"], flags=re.MULTILINE | re.DOTALL)
     assert refusal(text) == f"site.toml:1: {section}: is missing"

@@ -187,12 +187,24 @@ async def echo(_: ServerTaskContext, arguments: dict[str, Any]) -> t.CallToolRes
     return text(json.dumps(value, sort_keys=True), structuredContent=value)
 
 
+async def ask_twice(task: ServerTaskContext, arguments: dict[str, Any]) -> t.CallToolResult:
+    """Ask, wait until a file is there, ask again."""
+    answers = []
+    for key in ("first", "second"):
+        answer = await task.elicit(f"Your {key}?", form(**{key: {"type": "string"}}))
+        answers.append((answer.content or {}).get(key))
+        while key == "first" and not await anyio.Path(arguments["file"]).exists():  # noqa: ASYNC110 - made by the test
+            await anyio.sleep(0.01)
+    return text(json.dumps(answers))
+
+
 TASK_TOOLS: dict[str, tuple[str, dict[str, Any], Work]] = {
     "slow_compute": ("optional", form(seconds={"type": "number"}, label={"type": "string"}), slow_compute),
     "failing_job": ("required", form(seconds={"type": "number"}), failing_job),
     "protocol_error_job": ("optional", form(seconds={"type": "number"}), protocol_error_job),
     "confirm_delete": ("optional", form(filename={"type": "string"}), confirm_delete),
     "multi_input": ("optional", form(), multi_input),
+    "ask_twice": ("optional", form(file={"type": "string"}), ask_twice),
     "two_rounds_job": ("optional", form(), two_rounds),
     "echo": ("optional", form(value={"type": "object"}), echo),
 }

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from shim.hub import rawjson
 from shim.wire import envelope
 from shim.wire.envelope import LEGACY_ONLY_KEYS, MODERN_ONLY_KEYS, RELATED_TASK, read_modern_meta
+from shim.wire.era import Era
 from shim.wire.errors import ClientFault, UpstreamFault
+from shim.wire.statuses import status_of_fault
 from tests.models import check_legacy, check_modern
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
@@ -104,7 +106,7 @@ def test_only_the_extension_itself_declares_tasks(capabilities: Any) -> None:
 def test_what_is_missing_is_refused(request_params: dict[str, bytes], code: int) -> None:
     with pytest.raises(ClientFault) as caught:
         read_modern_meta(request_params)
-    assert (caught.value.code, caught.value.http_status) == (code, 400)
+    assert (caught.value.code, status_of_fault(caught.value, Era.MODERN)) == (code, 400)
 
 
 @pytest.mark.rule("KEYS", "ML-CREATE", "HUB-5")

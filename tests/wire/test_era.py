@@ -7,6 +7,7 @@ from shim.hub import rawjson
 from shim.wire.era import Era, classify
 from shim.wire.errors import ClientFault
 from shim.wire.jsonrpc import Message, Notification, Request, Response
+from shim.wire.statuses import status_of_fault
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 KEY = "io.modelcontextprotocol/protocolVersion"
@@ -26,6 +27,12 @@ def asks(meta: object = None, method: str = "tools/call") -> Request:
         ({"mcp-protocol-version": MODERN}, asks(), Era.MODERN),
         ({"mcp-protocol-version": MODERN}, asks({"progressToken": 1}), Era.MODERN),
         ({"mcp-protocol-version": MODERN}, asks("no object"), Era.MODERN),
+        ({"mcp-protocol-version": MODERN, **SESSION}, asks(), Era.MODERN),
+        ({"mcp-protocol-version": MODERN, **SESSION}, asks({"progressToken": 1}, "tasks/result"), Era.MODERN),
+        ({"mcp-protocol-version": MODERN, **SESSION}, Notification("notifications/x", {}), Era.MODERN),
+        ({"mcp-protocol-version": MODERN, **SESSION}, asks(None, "initialize"), Era.LEGACY),
+        ({"mcp-protocol-version": MODERN, **SESSION}, Response(b"1", b"{}", None), Era.LEGACY),
+        ({"mcp-protocol-version": MODERN, **SESSION}, None, Era.LEGACY),
         ({"mcp-protocol-version": "2027-01-01"}, asks(), Era.MODERN),
         ({}, asks({KEY: "2027-01-01"}), Era.MODERN),
         (SESSION, asks({KEY: MODERN}), Era.MODERN),
@@ -59,7 +66,7 @@ def test_the_era_of_a_request(headers: dict[str, str], message: Message | None, 
 def test_a_legacy_header_contradicts_modern_meta(version: str, pinned: Era | None) -> None:
     with pytest.raises(ClientFault) as caught:
         classify(CIMultiDict({"MCP-Protocol-Version": version}), asks({KEY: MODERN}), pinned)
-    assert (caught.value.code, caught.value.http_status) == (-32020, 400)
+    assert (caught.value.code, status_of_fault(caught.value, Era.MODERN)) == (-32020, 400)
 
 
 @pytest.mark.rule("ERA-DETECT")

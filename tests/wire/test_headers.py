@@ -9,9 +9,11 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from shim.hub import rawjson
 from shim.hub.codec import Lenient
+from shim.wire.era import Era
 from shim.wire.errors import ClientFault
 from shim.wire.headers import check_modern_headers, decode_value, encode_value
 from shim.wire.jsonrpc import Request
+from shim.wire.statuses import status_of_fault
 
 VERSION = "2026-07-28"
 Pairs = list[tuple[str, str]]
@@ -88,7 +90,7 @@ GOOD = pairs("tools/call", "greet")
 def test_headers_that_do_not_match(method: str, params: dict[str, Any], sent: Pairs) -> None:
     with pytest.raises(ClientFault) as caught:
         check(method, params, sent)
-    assert (caught.value.code, caught.value.http_status) == (-32020, 400)
+    assert (caught.value.code, status_of_fault(caught.value, Era.MODERN)) == (-32020, 400)
 
 
 @pytest.mark.rule("VALIDATE")

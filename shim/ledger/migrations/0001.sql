@@ -27,6 +27,8 @@ CREATE TABLE task (
     touched_ms INTEGER NOT NULL,
     result_request_id BLOB,
     cancel_requested INTEGER NOT NULL DEFAULT 0,
+    -- 1: its owner does not ask for it any more, and that was told; 2: and it was seen to
+    abandoned INTEGER NOT NULL DEFAULT 0,
     -- when the payload was taken; what is left is a tombstone
     purged_ms INTEGER,
     result BLOB,
@@ -40,6 +42,7 @@ CREATE INDEX task_by_client_session ON task (caller, client_session, pk)
     WHERE purged_ms IS NULL AND client_session IS NOT NULL;
 CREATE INDEX task_open ON task (session_id, pk) WHERE ended_ms IS NULL;
 CREATE INDEX task_age ON task (first_seen_ms) WHERE ended_ms IS NULL;
+CREATE INDEX task_touched ON task (abandoned, touched_ms) WHERE ended_ms IS NULL;
 CREATE INDEX task_due ON task (due_ms) WHERE purged_ms IS NULL AND due_ms IS NOT NULL;
 CREATE INDEX task_unlimited ON task (ended_ms)
     WHERE purged_ms IS NULL AND max_ttl_ms IS NULL AND ended_ms IS NOT NULL;

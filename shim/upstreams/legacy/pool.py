@@ -57,7 +57,7 @@ class Pool:
         adopter: Adopter,
     ) -> None:
         self._upstream = upstream
-        self._limits = limits
+        self.limits = limits
         self._ledger = ledger
         self._clock = clock
         self._open = opener
@@ -105,7 +105,7 @@ class Pool:
 
     async def reserve(self, ctx: Context, *, lost: str | None = None) -> LegacySession:
         """Take a place for a task; undo it with `unreserve`, or `settle` it when the task is kept."""
-        room = self._limits.tasks_per_session
+        room = self.limits.tasks_per_session
         session = await self._take(
             ctx, lambda one: not one.leased and (one.load < room or not one.wire_id), lost
         )
@@ -144,7 +144,7 @@ class Pool:
 
     async def sweep(self) -> list[LegacySession]:
         """Drop sessions that nobody used for `idle_ms`; gives them so that the caller can close them."""
-        before = self._clock.now_ms() - self._limits.idle_ms
+        before = self._clock.now_ms() - self.limits.idle_ms
         idle = [one for one in self._by_id.values() if one.free and one.idle_since_ms < before]
         for session in idle:
             self._forget(session)
@@ -182,13 +182,13 @@ class Pool:
         group.restored = True
         if ctx.caller.kind == "none":
             return
-        since = self._clock.now_ms() - self._limits.idle_ms
+        since = self._clock.now_ms() - self.limits.idle_ms
         rows = await self._ledger.sessions(ctx.caller.key, self._upstream, "pool")
         for row in rows:
             if row.kinds == ctx.kinds and row.used_ms >= since and row.session_id not in self._by_id:
                 session = self._adopt(row)
                 for task in await self._ledger.open_tasks(
-                    upstream=self._upstream, session_id=row.session_id, limit=self._limits.per_caller
+                    upstream=self._upstream, session_id=row.session_id, limit=self.limits.per_caller
                 ):
                     session.tasks[task.upstream_task_id] = task.pk
                 self._keep(group, session)
@@ -199,12 +199,12 @@ class Pool:
             for (key, _), one in self._groups.items()
             if key == ctx.caller.key and ctx.caller.kind != "none"
         )
-        if mine >= self._limits.per_caller:
+        if mine >= self.limits.per_caller:
             raise too_many(
                 "the caller's upstream sessions are all in use (sessions.per_caller): end a task or wait",
                 retry_after_s=1,
             )
-        if len(self._by_id) + self._opening >= self._limits.total:
+        if len(self._by_id) + self._opening >= self.limits.total:
             raise all_in_use("all upstream sessions are in use (sessions.total): wait", retry_after_s=1)
         group.opening += 1
         self._opening += 1
@@ -237,15 +237,15 @@ class Pool:
         for group in self._groups.values():
             if group.sessions.pop(session.id, None) is not None:
                 break
-        if len(self._groups) > self._limits.total:
+        if len(self._groups) > self.limits.total:
             self._groups = {k: g for k, g in self._groups.items() if g.sessions or g.opening}
 
     def _warm(self, ctx: Context) -> None:
         """Keep a spare ready, so that the caller's next create costs one upstream request."""
         group = self._group(ctx)
-        room = self._limits.tasks_per_session
+        room = self.limits.tasks_per_session
         spare = sum(1 for one in group.sessions.values() if not one.leased and one.load < room)
-        if spare + group.opening >= self._limits.spares or ctx.caller.kind == "none":
+        if spare + group.opening >= self.limits.spares or ctx.caller.kind == "none":
             return
         task = asyncio.create_task(self._spare(ctx, group), name="warm-session")
         self._warming.add(task)

@@ -103,16 +103,17 @@ class LegacySession:
         rid = parts.ids.next()
         name = f"{NO_SESSION}{rawjson.string(rid)}"
         blank = cls(parts, _blank(name))
-        response = await blank._post(ctx, write_request(rid, "initialize", params), patient=False)
-        async with response:
-            session_id = response.headers.get("Mcp-Session-Id") or name
-            try:
-                answer = await blank._answer(ctx, response, rid, None)
-            except Gone:
-                parts.link.doubt("initialize was refused")
-                raise UpstreamFault(
-                    -32603, f"the upstream answered initialize with {response.status}", 502
-                ) from None
+        with parts.link.counting("initialize"):
+            response = await blank._post(ctx, write_request(rid, "initialize", params), patient=False)
+            async with response:
+                session_id = response.headers.get("Mcp-Session-Id") or name
+                try:
+                    answer = await blank._answer(ctx, response, rid, None)
+                except Gone:
+                    parts.link.doubt("initialize was refused")
+                    raise UpstreamFault(
+                        -32603, f"the upstream answered initialize with {response.status}", 502
+                    ) from None
         if answer.result is None:
             parts.link.doubt("initialize was refused")
             raise UpstreamFault(-32603, "the upstream refused initialize", 502)
@@ -164,9 +165,13 @@ class LegacySession:
         self._hearing.calls[rid] = Call(ctx, task_pk)
         began = self._parts.clock.ticks_ms()
         try:
-            response = await self._post(ctx, write_request(rid, method, params), patient=patient)
-            async with response:
-                return await self._answer(ctx, response, rid, task_pk)
+            with self._parts.link.counting(method) as counted:
+                response = await self._post(ctx, write_request(rid, method, params), patient=patient)
+                async with response:
+                    answer = await self._answer(ctx, response, rid, task_pk)
+                if answer.error is not None:
+                    counted.outcome = "error"
+                return answer
         except asyncio.CancelledError:
             if patient and task_pk is None:  # a tasks/result is called off by the one who opened it
                 await asyncio.shield(asyncio.ensure_future(self.cancel_request(ctx, rid)))

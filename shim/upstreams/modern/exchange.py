@@ -1,6 +1,7 @@
 """One request to a modern server and its answer: `_meta` and headers put on, notifications heard."""
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -40,7 +41,7 @@ class Exchange:
 
     async def ask(
         self, ctx: Context, method: str, params: Members, *, patient: bool = False,
-        heard: Notify | None = None,
+        heard: Notify | None = None, headers: Sequence[tuple[str, str]] = (),
     ) -> Response:  # fmt: skip
         """Send a request and give its response; what else comes on its stream is passed to the client.
 
@@ -60,11 +61,15 @@ class Exchange:
         )  # fmt: skip
         began = self._parts.clock.ticks_ms()
         try:
-            response = await self._parts.link.send(
-                "POST", self._headers(ctx, method, params), body, patient=patient
-            )
-            async with response:
-                return await self._answer(ctx, response, rid, heard or partial(_heard, ctx))
+            with self._parts.link.counting(method) as counted:
+                response = await self._parts.link.send(
+                    "POST", [*self._headers(ctx, method, params), *headers], body, patient=patient
+                )
+                async with response:
+                    answer = await self._answer(ctx, response, rid, heard or partial(_heard, ctx))
+                if answer.error is not None:
+                    counted.outcome = "error"
+                return answer
         finally:
             ctx.trace.upstream_calls += 1
             ctx.trace.upstream_ms += self._parts.clock.ticks_ms() - began

@@ -15,15 +15,25 @@ from shim.upstreams.authority import Authority
 from shim.upstreams.base import Answered, Context, Created, Facts, Notify, NotYet, TaskUnknown
 from shim.upstreams.legacy.refusals import as_fault, code
 from shim.upstreams.modern.exchange import Exchange, Parts
+from shim.upstreams.modern.mirroring import Mirroring
 from shim.upstreams.support import override
 from shim.wire.era import MODERN_VERSIONS
-from shim.wire.errors import INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY, UpstreamFault
+from shim.wire.errors import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    UpstreamFault,
+)
 from shim.wire.jsonrpc import Response
 from shim.wire.modern import bare_result, has_tasks
+from shim.wire.param_headers import param_headers
 
 _FACTS_MS = 60_000
 _REMEMBERED = 10_000
 _CALL = "tools/call"
+_RUN = ("prompts/get", "resources/read")
+"""What runs something on the server, for as long as it takes."""
 
 
 class ModernUpstream:
@@ -31,12 +41,15 @@ class ModernUpstream:
 
     has_sessions = False
 
-    def __init__(self, name: str, dialect: Dialect, parts: Parts, *, overrides: Mapping[str, str]) -> None:
+    def __init__(
+        self, name: str, dialect: Dialect, parts: Parts, *, overrides: Mapping[str, str], pages: int
+    ) -> None:
         self.name = name
         self.dialect = dialect
         self.parts = parts
         self._exchange = Exchange(parts)
         self._overrides = overrides
+        self._mirroring = Mirroring(pages)
         self._facts: OrderedDict[str, tuple[float, Facts]] = OrderedDict()
 
     @property
@@ -70,7 +83,9 @@ class ModernUpstream:
 
     async def plain(self, ctx: Context, method: str, params: Members) -> Response:
         """Send a request as it is and give its answer, in the modern shape."""
-        return await self._exchange.ask(ctx, method, params, patient=method == _CALL)
+        if method == _CALL:
+            return await self._call(ctx, params)
+        return await self._exchange.ask(ctx, method, params, patient=method in _RUN)
 
     async def listen(self, ctx: Context, params: Members, heard: Notify) -> bool:
         """Hold a subscription open; False where the method does not exist."""
@@ -99,11 +114,24 @@ class ModernUpstream:
     ) -> Created | Answered:
         """Call the tool; the server decides whether that makes a task. It takes no ttl."""
         del ttl_ms, session_id
-        response = await self._exchange.ask(ctx, _CALL, params, patient=True)
+        response = await self._call(ctx, params)
         if response.result is None:
             return Answered(response)
         reading = read_create(self.dialect, rawjson.members(response.result))
         return Answered(response) if reading is None else Created(reading, None, reading.task.meta)
+
+    async def _call(self, ctx: Context, params: Members) -> Response:
+        """Call a tool; one whose parameters are missed in headers ran nothing and is called once more."""
+        tool, arguments = rawjson.string(params.get("name")) or "", params.get("arguments")
+        headers = param_headers(self._mirroring.of(ctx.caller.key, tool), arguments)
+        response = await self._exchange.ask(ctx, _CALL, params, patient=True, headers=headers)
+        if response.error is None or code(response.error) != HEADER_MISMATCH:
+            return response
+        await self._mirroring.learn(ctx.caller.key, lambda page: self._exchange.ask(ctx, "tools/list", page))
+        wanted = param_headers(self._mirroring.of(ctx.caller.key, tool), arguments)
+        if wanted == headers:
+            return response
+        return await self._exchange.ask(ctx, _CALL, params, patient=True, headers=wanted)
 
     async def keep(self, row: TaskRow) -> None:
         """Do nothing: no question comes but in the task itself."""

@@ -1,0 +1,66 @@
+"""Legacy clients' own `tasks/result` exchanges, when the shim stops (DUR-2).
+
+A server writes a question once, to the stream that waits for it, read or not. A stream without event ids
+cannot be resumed: it is called off for its client, so that the client's next one gets the question.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from shim.ledger.records import TaskRow
+from shim.tasks.results import DRAIN_MS
+from shim.tasks.room import Room
+from shim.upstreams.base import Context, SessionLost
+from shim.wire.errors import ShimError, UpstreamFault
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """One exchange that is passed through: the client's request and the work that passes its answer."""
+
+    ctx: Context
+    row: TaskRow
+    request_id: bytes
+    resumable: Callable[[], bool]
+    work: asyncio.Task[object]
+    called_off: bool = False
+    """True once the server's answer is not the task's any more, and not for the client."""
+
+
+class HandBack:
+    """Knows what legacy clients wait for, and calls it off when the shim stops."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._open: set[Waiting] = set()
+        self._stopping = False
+
+    @contextmanager
+    def waiting(
+        self, ctx: Context, row: TaskRow, request_id: bytes, resumable: Callable[[], bool]
+    ) -> Iterator[Waiting]:
+        """Note an exchange while it lasts. Raises UpstreamFault when the shim is stopping."""
+        work = asyncio.current_task()
+        if self._stopping or work is None:
+            raise UpstreamFault(-32603, "the shim is stopping", 503)
+        one = Waiting(ctx, row, request_id, resumable, work)
+        self._open.add(one)
+        try:
+            yield one
+        finally:
+            self._open.discard(one)
+
+    async def all(self) -> None:
+        """Call off what cannot be resumed; from now on nothing is begun."""
+        self._stopping = True
+        await asyncio.gather(*(self._call_off(one) for one in self._open if not one.resumable()))
+
+    async def _call_off(self, one: Waiting) -> None:
+        one.called_off = True
+        with contextlib.suppress(ShimError, SessionLost):
+            await self._room.upstream(one.row).abandon_result(one.ctx, one.row, one.request_id)
+        await asyncio.wait([one.work], timeout=DRAIN_MS / 1000)
+        one.work.cancel()

@@ -1,0 +1,132 @@
+"""What a run of the shim shows of itself: its sign of life, its metrics, not what it is built on."""
+
+import asyncio
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from shim.app import App, running
+from shim.audit.sink import FileSink
+from tests.client import LegacyClient, ModernClient
+from tests.corners.ml import ALICE, TOOLS
+from tests.scripted import Broken, Error, Raw, Scripted, text
+from tests.shim import config_for
+
+MINUTE_MS = 60_000
+
+
+def alive(folder: Path) -> list[dict[str, Any]]:
+    lines = (json.loads(line) for line in (folder / "audit.jsonl").read_text().splitlines())
+    return [event for event in lines if event["event"] == "instance.alive"]
+
+
+async def test_a_short_run_is_covered_and_says_who_is_connected(upstream: Scripted, tmp_path: Path) -> None:
+    upstream.on("tools/list", TOOLS)
+    config = config_for(upstream.url, tmp_path, upstream={"dialect": "experimental"})
+    async with running(config) as app:
+        for headers in (ALICE, ALICE, {}):
+            async with LegacyClient(app.url, headers=headers) as client:
+                await client.initialize()
+        async with LegacyClient(app.url, headers=ALICE) as gone:
+            await gone.initialize()
+            await gone.delete()
+        async with ModernClient(app.url, headers=ALICE) as modern:
+            await modern.request("tools/list")  # the pool's session is no client's
+    first, last = alive(tmp_path)
+    assert (first["sessions"], first["requests"]) == (0, {})
+    assert last["sessions"] == 3
+    assert [(one["caller_kind"], one["count"]) for one in last["connected"]] == [("token", 2), ("session", 1)]
+    assert all(one["client"]["name"] for one in last["connected"])
+    assert last["requests"]["ML"] == 1
+
+
+async def test_the_audit_file_is_closed_off_the_loop(
+    upstream: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed_by: list[threading.Thread] = []
+    close = FileSink.close
+
+    def noted(sink: FileSink) -> None:
+        closed_by.append(threading.current_thread())
+        close(sink)
+
+    monkeypatch.setattr(FileSink, "close", noted)
+    async with running(config_for(upstream.url, tmp_path, upstream={"dialect": "experimental"})):
+        pass
+    assert [thread is threading.main_thread() for thread in closed_by] == [False]
+    assert (tmp_path / "audit.jsonl").read_text().rstrip().endswith("}")
+
+
+async def raw(app: App, said: bytes) -> bytes:
+    """Say something to the shim's socket and give what it says before it hangs up."""
+    port = int(app.url.split(":")[2].split("/")[0])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(said)
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return answer
+
+
+@pytest.mark.rule("HEADERS")
+async def test_no_answer_says_what_the_shim_is_built_on(upstream: Scripted, tmp_path: Path) -> None:
+    upstream.on("tools/list", TOOLS)
+    config = config_for(
+        upstream.url,
+        tmp_path,
+        upstream={"dialect": "experimental"},
+        listen={"allowed_origins": ["https://a"]},
+    )
+    async with running(config) as app, aiohttp.ClientSession() as http:
+        async with LegacyClient(app.url) as client:
+            told = [(await client.initialize()).headers, (await client.request("tools/list")).headers]
+            told.append((await client.request("tools/list", headers={"Origin": "https://b"})).headers)
+            async with client.get() as stream:
+                told.append(stream.headers)
+        for method, url in (
+            ("OPTIONS", app.url),
+            ("GET", app.url.replace("/mcp", "/nowhere")),
+            ("GET", f"{app.admin_url}/metrics"),
+            ("GET", f"{app.admin_url}/nowhere"),
+        ):
+            async with http.request(method, url, headers={"Origin": "https://a"}) as response:
+                told.append(response.headers)
+        unread = await raw(app, b"NO HTTP\r\n\r\n")
+    assert unread.startswith(b"HTTP/1.")
+    assert b"aiohttp" not in unread
+    assert [headers.get("Server") for headers in told] == [None] * len(told)
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        (text("hi"), "ok"),
+        (Error(-32602, "no"), "error"),
+        (Raw(b"<h1>", 500, {"Content-Type": "text/html"}), "error"),
+        (Raw(b"", 401, {}), "denied"),
+        (Broken(), "broken"),
+    ],
+    ids=["result", "error", "html", "denied", "broken"],
+)
+async def test_requests_to_the_upstream_are_counted_by_method_and_outcome(
+    upstream: Scripted, tmp_path: Path, era: str, answer: Any, outcome: str
+) -> None:
+    upstream.on("tools/list", TOOLS)
+    upstream.on("tools/call", answer)
+    config = config_for(upstream.url, tmp_path, upstream={"dialect": "experimental"})
+    async with running(config) as app, aiohttp.ClientSession() as http:
+        async with (
+            LegacyClient(app.url, headers=ALICE) as legacy,
+            ModernClient(app.url, headers=ALICE) as modern,
+        ):
+            await legacy.initialize()
+            await (legacy if era == "legacy" else modern).call("plain")
+        async with http.get(f"{app.admin_url}/metrics") as response:
+            metrics = await response.text()
+    labels = f'method="tools/call",outcome="{outcome}",upstream="main"'
+    assert f"taskshim_upstream_requests_total{{{labels}}} 1.0" in metrics

@@ -126,10 +126,11 @@ def speakers(
     """Make the speakers of one server."""
     legacy = modern = None
     if speaks.legacy is not None:
+        dialect = dialects[speaks.legacy]
         legacy = LegacyUpstream(
-            settings.name,
-            LegacyParts(dialects[speaks.legacy], link, ids, authority, events, clock, on_list_changed),
-            ledger, pool_limits(config),
+            settings.name, dialect,
+            LegacyParts(link, ids, authority, events, clock, on_list_changed, dialect), ledger,
+            pool_limits(config),
             overrides=settings.tool_support, pages=config.limits.pages, tools=config.limits.tools,
             sessions=settings.sessions,
         )  # fmt: skip

@@ -17,6 +17,7 @@ from shim.fronts.hosted.listening import Listening
 from shim.fronts.hosted.sessions import HostedSessions
 from shim.fronts.hosted.streams import EventIds, Streams
 from shim.fronts.hosted.verbs import HostedVerbs
+from shim.fronts.keyed import LegacyOnce
 from shim.fronts.legacy import LegacyFront
 from shim.fronts.legacy_tasks import LegacyTasks
 from shim.fronts.legacy_verbs import Verbs
@@ -74,6 +75,7 @@ class Facing:
         config, tasks, ledger, clock = self.config, self.tasks, self.tasks.room.ledger, self.tasks.room.clock
         streams, events = Streams(), EventIds(self.epoch)
         asking = Asking(config, tasks, self.ids, events, streams)
+        vouching = Vouching(self.vouches, upstream)
         return HostedFront(
             config, upstream,
             detector=Detector(config, self.dialects, ledger),
@@ -84,5 +86,6 @@ class Facing:
             calls=Calls(config, upstream, tasks, asking),
             feed=Feed(config, tasks, asking, Listening(upstream, ledger, clock), events, streams),
             streams=streams,
-            vouching=Vouching(self.vouches, upstream),
+            vouching=vouching,
+            once=LegacyOnce(tasks.idempotency, vouching),
         )  # fmt: skip

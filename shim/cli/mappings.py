@@ -50,7 +50,7 @@ def _describe(dialect: Dialect) -> Iterator[str]:
     yield from _part("States, from the hub", _outwards(dialect))
     yield from _part("States, to the hub", _inwards(dialect))
     yield from _part("Members of a task", _names(dialect.fields))
-    yield from _part("Members of requests and answers", _names(dialect.members))
+    yield from _part("Members of a list", _names(dialect.members))
     yield from _part("Besides", _besides(dialect))
 
 

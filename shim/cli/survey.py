@@ -26,7 +26,7 @@ from shim.wire.jsonrpc import Response, write_notification
 
 _NAME, _VERSION = "taskshim-probe", "1"
 _NO_METHOD = "tasks/taskshim-probe"
-_NO_TASK = "taskshim-probe"
+_NO_TASK = {"taskId": b'"taskshim-probe"'}
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ async def _legacy(
         "none", None, dict(headers), vouches=VouchBook(clock, 0), held=CredentialStore(clock, 0)
     )
     # the ids are used on a session that nothing else will ever use
-    parts = Parts(dialects["experimental"], link, IdMaker(0), authority, _Deaf(), clock, lambda _: None)
+    parts = Parts(link, IdMaker(0), authority, _Deaf(), clock, lambda _: None)
     ctx = Context(caller=NOBODY, trace=Trace.background(NullSink()))
     session = await LegacySession.handshake(
         parts, ctx, initialize_params(_NAME, _VERSION, {}, LEGACY_VERSIONS[0])
@@ -111,12 +111,12 @@ async def _answered(session: LegacySession, ctx: Context, dialects: Mapping[str,
 
     Servers differ in how they refuse an unknown method, so one that cannot exist is asked for first.
     """
-    unknown = _refusal(await session.request(ctx, _NO_METHOD, {}), _NO_METHOD)
+    unknown = _refusal(await session.request(ctx, _NO_METHOD, _NO_TASK), _NO_METHOD)
     for dialect in dialects.values():
         if dialect.era != "legacy" or dialect.lists_task_support:
             continue
         method = dialect.methods.get
-        answer = await session.request(ctx, method, dialect.task_params(_NO_TASK))
+        answer = await session.request(ctx, method, _NO_TASK)
         if answer.error is None or _refusal(answer, method) != unknown:
             return dialect.name
     return None

@@ -53,7 +53,7 @@ class Detector:
         """
         return session.dialect != dialect.name and dialect.methods.verb(message.method) != "answer"
 
-    def concerns_tasks(self, method: str) -> bool:
+    def about_tasks(self, method: str) -> bool:
         """Tell whether a method is about tasks, in whatever dialect."""
         return method.startswith(_OF_TASKS) or method in self._with_method
 

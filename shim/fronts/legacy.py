@@ -70,7 +70,7 @@ class LegacyFront:
             return await self._without_body(http, ctx, reply, session, pinned)
         if isinstance(message, Request) and message.method == "initialize":
             return await self._initialize(http, message, ctx, reply, pinned)
-        if isinstance(message, Response) or self._detector.concerns_tasks(message.method):
+        if isinstance(message, Response) or self._detector.about_tasks(message.method):
             await self._vouching.ensure(ctx)
         if isinstance(message, Request):
             return await self._request(http, message, ctx, reply, session, pinned)

@@ -68,7 +68,7 @@ class LegacyTasks:
         if verb is not None:
             ctx.trace.feature(message.method)
             return await self._verbs[verb](asked)
-        if self._detector.concerns_tasks(message.method):
+        if self._detector.about_tasks(message.method):
             raise method_not_found(message.method)
         if message.method == CALL:
             ctx.trace.tool = rawjson.string(message.params.get("name"))

@@ -53,17 +53,17 @@ class Verbs:
     async def own(self, asked: Asked) -> TaskRow:
         """Give the task a request names, if it is the caller's. Raises ClientFault."""
         asked.ctx.trace.rule("LL-OWN")
-        task_id = asked.dialect.task_id_of(asked.message.params)
+        task_id = asked.dialect.named(asked.message.params)
         if task_id is None:
             raise invalid_params(f"params.{asked.dialect.fields.task_id}: expected a string")
-        return await own(self._ledger, asked.ctx, task_id)
+        return await own(self._tasks.room, asked.ctx, task_id)
 
     async def create(
         self, asked: Asked, params: dict[str, bytes], ttl_ms: int | None, *, session: SessionRow | None = None
     ) -> web.StreamResponse:
-        """Make a task and hand it out; over a client's own `session` upstream may answer instead."""
+        """Make a task and hand it out, over a client's own `session` where it drives one (LM-CREATE)."""
         made = await self._tasks.create(
-            asked.ctx, self._upstream, params, ttl_ms=ttl_ms, session=session, handle=session is None
+            asked.ctx, self._upstream, params, ttl_ms=ttl_ms, session=session, handle=True
         )
         if isinstance(made, Response):
             return await asked.reply.send(answer(asked.message.id, made))
@@ -118,14 +118,14 @@ class Verbs:
 
     async def responses(self, asked: Asked, row: TaskRow) -> Mapping[str, bytes]:
         """Read answers by key (CS-INPUT); one that came on a stream may be named by its request's id."""
-        member = str(asked.dialect.members.input_responses)
-        raw = asked.message.params.get(member, b"")
+        name = str(asked.dialect.fields.input_responses)
+        raw = asked.message.params.get(name, b"")
         try:
             given = rawjson.strict_members(raw)
             for response in given.values():
                 rawjson.members(response)
         except rawjson.RawJsonError as exc:
-            raise invalid_params(f"params.{member}: {exc}") from exc
+            raise invalid_params(f"params.{name}: {exc}") from exc
         known = await self._ledger.inputs(row.pk, ("outstanding", "answered", "delivered", "closed"))
         by_id = {rawjson.string(one.upstream_id): one.key for one in known if one.upstream_id is not None}
         return {by_id.get(key, key): response for key, response in given.items()}

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from shim.config import Config
 from shim.fronts.keyed import keyed_call
@@ -27,6 +28,7 @@ from shim.wire.envelope import (
     modern_error,
     modern_result,
     read_modern_meta,
+    recoded,
 )
 from shim.wire.era import Era
 from shim.wire.errors import (
@@ -39,6 +41,7 @@ from shim.wire.errors import (
 from shim.wire.headers import check_modern_headers
 from shim.wire.jsonrpc import Message, Notification, Request, Response, write_error, write_result
 from shim.wire.statuses import status_of
+from shim.wire.url_elicitation import MAY_ASK, as_input_required, refuse_declined
 
 ACK = b'{"resultType":"complete"}'
 
@@ -113,6 +116,8 @@ class ModernFront:
         if handler is None:
             trace.rule("ML-GONE")
             raise method_not_found(message.method)
+        if message.method in MAY_ASK:
+            refuse_declined(message.params)
         if message.method in self._needs_extension and not meta.declares_tasks:
             trace.rule("ML-UNDECLARED")
             raise missing_capability()
@@ -124,7 +129,7 @@ class ModernFront:
             reply.endure()
         if message.method in self._stored or keyed is not None:
             await self._vouching.ensure(ctx)
-        response = await handler(call)
+        response = as_input_required(await handler(call), message.method, meta.capabilities)
         if response.error is not None:
             code, error_message, data = modern_error(response.error)
             trace.code = code
@@ -181,6 +186,8 @@ class ModernFront:
         call.ctx.trace.rule("ML-GET")
         row = await self._tasks.get(call.ctx, _task_id(call.request.params))
         task = await self._tasks.shown(call.ctx, row)
+        if task.error is not None:
+            task = replace(task, error=recoded(task.error))
         return _result(write_get(self._dialect, task))
 
     async def _update(self, call: Call) -> Response:

@@ -26,7 +26,7 @@ class Names:
     def named(self, message: Request | Notification) -> str | None:
         """Give the task that a server's message is about, by the server's id."""
         if message.method == self._upstream.dialect.methods.status_notification:
-            return self._upstream.dialect.task_id_of(message.params)
+            return self._upstream.dialect.named(message.params)
         return related_task_of(message.params)
 
     async def renamed(self, upstream_task_id: str, session_id: str) -> TaskRow | None:
@@ -43,8 +43,8 @@ class Names:
         params = message.params
         if related_task_of(params) == row.upstream_task_id:
             params = _related_to(params, row.task_id)
-        if self._upstream.dialect.task_id_of(params) == row.upstream_task_id:
-            params = {**params, **self._upstream.dialect.task_params(row.task_id)}
+        if self._upstream.dialect.named(params) == row.upstream_task_id:
+            params = {**params, **self._upstream.dialect.naming(row.task_id)}
         return replace(message, params=params)
 
     async def inwards(self, message: Said, ctx: Context) -> Said:

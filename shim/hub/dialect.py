@@ -1,5 +1,6 @@
 """A dialect: one way of speaking about tasks, as a table of facts (CS-TABLE)."""
 
+from collections.abc import Mapping
 from functools import cached_property
 
 import msgspec
@@ -50,23 +51,11 @@ class Dialect(Facts):
         """Tell whether a call's params ask for a task as this dialect does."""
         return self.creates_by_param and self.create.member in params
 
-    def task_params(self, task_id: str) -> Members:
-        """Give the params that name a task."""
-        return {self.fields.task_id: rawjson.encode(task_id)}
-
-    def answer_params(self, task_id: str, responses: bytes) -> Members:
-        """Give the params of methods.answer for a task."""
-        return {**self.task_params(task_id), str(self.members.input_responses): responses}
-
-    def task_id_of(self, params: Members) -> str | None:
-        """Give the task that params name."""
-        return rawjson.string(params.get(self.fields.task_id))
-
     @cached_property
     def names_by_lower_case(self) -> dict[str, str]:
         """Give the members of requests that this dialect names itself."""
         names = (
-            self.create.member, self.fields.task_id, self.fields.ttl, self.members.input_responses,
+            self.create.member, self.fields.task_id, self.fields.ttl, self.fields.input_responses,
             self.members.cursor,
         )  # fmt: skip
         return {name.casefold(): name for name in names if name}
@@ -80,6 +69,18 @@ class Dialect(Facts):
     def cancel_of_ended(self) -> str:
         """Say what cancelling an ended task gives: `ack` or `error`."""
         return self.carries.cancel_of_ended
+
+    def naming(self, task_id: str) -> Members:
+        """Build the params that name a task."""
+        return {self.fields.task_id: rawjson.encode(task_id)}
+
+    def named(self, params: Members) -> str | None:
+        """Give the task that params name; None where they name none."""
+        return rawjson.string(params.get(self.fields.task_id))
+
+    def answering(self, task_id: str, responses: Mapping[str, bytes]) -> Members:
+        """Build the params that answer a task's questions."""
+        return {**self.naming(task_id), str(self.fields.input_responses): rawjson.join(responses)}
 
     def create_request(self, params: Members, ttl_ms: int | None) -> tuple[str, Members]:
         """Build the request that asks this dialect's server for a task: method and params."""

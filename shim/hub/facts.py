@@ -77,7 +77,7 @@ class Create(Table):
 
 
 class Fields(Table):
-    """The names of a task object's members, or false where the dialect has no such member."""
+    """The names of a task's members, in the task and beside its id, or false where the dialect lacks one."""
 
     task_id: Name
     status: Name
@@ -87,14 +87,14 @@ class Fields(Table):
     ttl: NameOrFalse
     poll_interval: NameOrFalse
     input_requests: NameOrFalse
+    input_responses: NameOrFalse
     result: NameOrFalse
     error: NameOrFalse
 
 
-class Exchange(Table):
-    """The members of requests and answers beside the task's own, or false where no method has it."""
+class Listing(Table):
+    """The members of methods.list's request and answer, or false where there is no such method."""
 
-    input_responses: NameOrFalse
     tasks: NameOrFalse
     cursor: NameOrFalse
     next_cursor: NameOrFalse
@@ -120,7 +120,7 @@ class Facts(Table):
     methods: Methods
     create: Create
     fields: Fields
-    members: Exchange
+    members: Listing
     carries: Carries
     outwards: dict[State, Name]
     inwards: dict[Name, State]

@@ -73,10 +73,11 @@ def _way_gaps(facts: Facts) -> list[Gap]:
         found.append(Gap(("carries", "ttl_always"), "true, but fields.ttl is false"))
     if facts.fields.input_requests and not facts.carries.input_stream and not facts.methods.answer:
         found.append(Gap(("methods", "answer"), "false, but questions stand in the task and on no stream"))
-    for method, names in (("answer", ("input_responses",)), ("list", ("tasks", "cursor", "next_cursor"))):
-        found.extend(
-            Gap(("members", name), f"false, but there is a methods.{method}")
-            for name in names
-            if getattr(facts.methods, method) and not getattr(facts.members, name)
-        )
+    if facts.methods.answer and not facts.fields.input_responses:
+        found.append(Gap(("fields", "input_responses"), "false, but methods.answer is a method"))
+    found.extend(
+        Gap(("members", key), "false, but methods.list is a method")
+        for key, name in facts.members
+        if facts.methods.list and not name
+    )
     return found

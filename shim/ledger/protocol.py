@@ -75,7 +75,7 @@ class Ledger(Protocol):
     async def mark_cancel(self, pk: int) -> None:
         """Note that its owner asked to cancel it."""
 
-    async def map_task(self, pk: int, upstream_task_id: str, session_id: str | None) -> None:
+    async def map_task(self, pk: int, upstream_task_id: str, session_id: str | None, *, driven: bool) -> None:
         """Note that a local task is one of the server's from now on (LM-CREATE)."""
 
     async def open_local_tasks(self, *, limit: int) -> list[TaskRow]:

@@ -157,9 +157,10 @@ class Tasks(Part):
         """Note which tasks/result is open upstream."""
         await self._set("result_request_id = ?", (request_id,), pk)
 
-    async def map_task(self, pk: int, upstream_task_id: str, session_id: str | None) -> None:
+    async def map_task(self, pk: int, upstream_task_id: str, session_id: str | None, *, driven: bool) -> None:
         """Note that a local task is one of the server's from now on."""
-        await self._set("upstream_task_id = ?, session_id = ?, local = 0", (upstream_task_id, session_id), pk)
+        values = (upstream_task_id, session_id, driven)
+        await self._set("upstream_task_id = ?, session_id = ?, driven = ?, local = 0", values, pk)
 
     async def open_local_tasks(self, *, limit: int) -> list[TaskRow]:
         """Give local tasks that have not ended."""

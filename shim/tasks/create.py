@@ -76,9 +76,9 @@ async def _create(
     if await room.ledger.open_count_by_caller(ctx.caller.key) >= room.config.limits.open_tasks_per_caller:
         ctx.trace.denied("limit")
         raise too_many("too many open tasks of this caller (limits.open_tasks_per_caller)", retry_after_s=1)
-    if local is not None:
-        return await local.create(ctx, upstream, params, ttl_ms=ttl_ms)
     session_id = session.session_id if session is not None else None
+    if local is not None:
+        return await local.create(ctx, upstream, params, ttl_ms=ttl_ms, session_id=session_id)
     made = await upstream.create(ctx, params, ttl_ms, session_id=session_id)
     if isinstance(made, Answered):
         return made.response

@@ -54,8 +54,8 @@ KEYS = [
         "methods": "create get result list update cancel answer status_notification",
         "create": "style reply member first",
         "fields": "task_id status status_message created_at last_updated_at ttl poll_interval "
-        "input_requests result error",
-        "members": "input_responses tasks cursor next_cursor",
+        "input_requests input_responses result error",
+        "members": "tasks cursor next_cursor",
         "carries": "ttl_always input_stream related_task ack cancel_of_ended tool_support",
     }.items()
     for key in keys.split()
@@ -117,8 +117,8 @@ ONE_CHANGE = [
     ("methods", "delete", '"tasks/delete"', "is no key of a dialect's table"),
     ("fields", "status_message", '"status"', "'status' is fields.status already"),
     ("members", "cursor", '"taskId"', "'taskId' is fields.task_id already"),
-    ("members", "tasks", "false", "false, but there is a methods.list"),
-    ("members", "input_responses", "false", "false, but there is a methods.answer"),
+    ("members", "tasks", "false", "false, but methods.list is a method"),
+    ("fields", "input_responses", "false", "false, but methods.answer is a method"),
     ("create", "member", '""', "String should have at least 1 character"),
     ("fields", "task_id", "false", "Input should be a valid string"),
     ("carries", "ack", '"yes"', "Input should be a valid boolean"),
@@ -147,6 +147,13 @@ def test_inline_questions_need_a_way_to_answer() -> None:
     text = changed(text, "carries", "input_stream", "false")
     assert refusal(text).startswith(
         f"site.toml:{line(text, 'answer', 'methods')}: methods.answer: false, but"
+    )
+
+
+def test_a_method_for_answers_needs_their_name() -> None:
+    text = changed(TEXT["create-status"], "fields", "input_responses", "false")
+    assert refusal(text).startswith(
+        f"site.toml:{line(text, 'input_responses', 'fields')}: fields.input_responses: false, but"
     )
 
 

@@ -11,10 +11,8 @@ from shim.upstreams.base import Context, Question, SessionEvents
 from shim.wire.envelope import related_task_of
 from shim.wire.jsonrpc import Notification, Request, Response, write_error, write_result
 
-STATUS = "notifications/tasks/status"
-"""Heard from servers of every dialect: it may name the request by which a task asks."""
 UPDATED = "notifications/tasks/updated"
-"""Another name of it that is read and never written (section 1 of the rules)."""
+"""A name of the status notification that is read from every server and never written (section 1)."""
 
 
 @dataclass(slots=True)
@@ -41,15 +39,17 @@ class Hearing:
     """Takes up what one session's server says, and tells the tasks room what concerns a task."""
 
     def __init__(
-        self, host: Host, dialect: Dialect, events: SessionEvents, list_changed: Callable[[], None]
+        self, host: Host, events: SessionEvents, dialect: Dialect | None, list_changed: Callable[[], None]
     ) -> None:
         self.calls: dict[bytes, Call] = {}
         """The requests under way, by id, which is their progress token too."""
         self._host = host
-        self._dialect = dialect
         self._events = events
+        self._dialect = dialect
         self._list_changed = list_changed
         self._held: list[tuple[Context, Request, int | None]] = []
+        self._reporting: dict[bytes, str] = {}
+        """Progress token -> the upstream id of the task whose create had it."""
         self._announced: dict[bytes, int] = {}
         """Request id -> task, as a status notification named it before the request came."""
 
@@ -70,10 +70,11 @@ class Hearing:
         if isinstance(message, Request):
             await self._heard_request(ctx, message, task_pk, on_call=on_call)
             return
-        if message.method in (STATUS, UPDATED, self._dialect.methods.status_notification):
+        dialect = self._dialect
+        if dialect is not None and message.method in {UPDATED, dialect.methods.status_notification}:
             if message.method == UPDATED:
                 ctx.trace.lenient("section-1", UPDATED)
-            await self._heard_status(message)
+            await self._heard_status(message, dialect)
             return
         match message.method:
             case "notifications/progress":
@@ -82,6 +83,13 @@ class Hearing:
                 self._list_changed()
             case "notifications/message":
                 await self._heard_log(message)
+
+    def reports(self, token: bytes, upstream_task_id: str) -> None:
+        """Note whose progress comes under a create's token; those of tasks that ended are forgotten."""
+        if self._host.reserved <= 1:  # no other create is on its way into the ledger
+            living = self._host.tasks
+            self._reporting = {one: named for one, named in self._reporting.items() if named in living}
+        self._reporting[token] = upstream_task_id
 
     async def release_held(self) -> None:
         """Let the questions through that waited for a create: matched now, or refused."""
@@ -124,8 +132,8 @@ class Hearing:
         tasks = self._host.tasks
         return next(iter(tasks.values())) if len(tasks) == 1 else None
 
-    async def _heard_status(self, message: Notification) -> None:
-        task_id = self._dialect.task_id_of(message.params) or related_task_of(message.params)
+    async def _heard_status(self, message: Notification, dialect: Dialect) -> None:
+        task_id = dialect.named(message.params) or related_task_of(message.params)
         pk = self._host.tasks.get(task_id or "")
         if pk is None:
             return
@@ -134,10 +142,12 @@ class Hearing:
         await self._events.status(pk)
 
     async def _heard_progress(self, message: Notification) -> None:
-        call = self.calls.get(message.params.get("progressToken", b""))
+        token = message.params.get("progressToken", b"")
+        call = self.calls.get(token)
         if call is None:
             text = rawjson.string(message.params.get("message"))
-            pk = self._host.tasks.get(related_task_of(message.params) or "", self._only_task())
+            task_id = self._reporting.get(token) or related_task_of(message.params)
+            pk = self._only_task() if task_id is None else self._host.tasks.get(task_id)
             if text and pk is not None:
                 await self._events.progress(pk, text)
         elif call.ctx.notify is not None and call.ctx.progress_token is not None:

@@ -57,13 +57,14 @@ class Gone(Exception):
 class Parts:
     """What every session of one upstream shares."""
 
-    dialect: Dialect
     link: Link
     ids: IdMaker
     authority: Authority
     events: SessionEvents
     clock: Clock
     on_list_changed: Callable[["LegacySession"], None]
+    dialect: Dialect | None = None
+    """The dialect the server is known to speak."""
 
 
 class LegacySession:
@@ -85,7 +86,7 @@ class LegacySession:
         self.lost = False
         self.idle_since_ms = parts.clock.now_ms()
         self._parts = parts
-        self._hearing = Hearing(self, parts.dialect, parts.events, lambda: parts.on_list_changed(self))
+        self._hearing = Hearing(self, parts.events, parts.dialect, lambda: parts.on_list_changed(self))
         self._stream: asyncio.Task[None] | None = None
         self._opened = asyncio.Event()
         self._streamless = False
@@ -229,6 +230,10 @@ class LegacySession:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._stream
             self._stream = None
+
+    def reports(self, token: bytes, upstream_task_id: str) -> None:
+        """Note whose progress comes under a create's token from now on (ML-PROGRESS)."""
+        self._hearing.reports(token, upstream_task_id)
 
     async def keep(self, upstream_task_id: str, pk: int) -> None:
         """Note a task that is in the ledger now and let the questions through that came before it."""

@@ -136,6 +136,19 @@ class ModernUpstream:
     async def keep(self, row: TaskRow) -> None:
         """Do nothing: no question comes but in the task itself."""
 
+    async def find(self, ctx: Context, task_id: str) -> Reading | None:
+        """Look for a task."""
+        params = {self.dialect.fields.task_id: rawjson.encode(task_id)}
+        response = await self._exchange.ask(ctx, str(self.dialect.methods.get), params)
+        if response.error is not None and code(response.error) == INVALID_PARAMS:
+            return None
+        if response.result is None:
+            raise as_fault(response)
+        try:
+            return read_task(self.dialect, rawjson.members(response.result))
+        except TaskUnknownError:
+            return None
+
     async def get(self, ctx: Context, row: TaskRow) -> Reading:
         """Read the task's state, with its payload where it has ended."""
         response = await self._on_task(ctx, row, str(self.dialect.methods.get))
@@ -169,7 +182,7 @@ class ModernUpstream:
     async def answer(self, ctx: Context, row: TaskRow, asked: InputRow) -> bool:
         """Deliver an answer by its key."""
         responses = rawjson.join({asked.key: asked.response or b"{}"})
-        params = {str(self.dialect.members.input_responses): responses}
+        params = {str(self.dialect.fields.input_responses): responses}
         try:
             response = await self._on_task(ctx, row, str(self.dialect.methods.answer), params)
         except TaskUnknown:
@@ -195,7 +208,7 @@ class ModernUpstream:
         self, ctx: Context, row: TaskRow, method: str, more: Members | None = None
     ) -> Response:
         """Ask about a task. Raises TaskUnknown where the server says that it does not know it."""
-        params = {**self.dialect.task_params(row.upstream_task_id), **(more or {})}
+        params = {**self.dialect.naming(row.upstream_task_id), **(more or {})}
         response = await self._exchange.ask(ctx, method, params)
         if response.error is not None:
             refusal = code(response.error)

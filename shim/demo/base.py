@@ -37,7 +37,7 @@ class DemoServer(Endpoint):
     async def tools_call(self, session: Session, params: Json) -> Json | Job:
         """Serve a plain tools/call: quick tools at once, the others on a stream of their own."""
         tool = self.find_tool(params)
-        job = self._make_job(session, None, is_task=False)
+        job = self.make_job(session, None, is_task=False)
         arguments = object_in(params, "arguments")
         job.start(lambda job: tool.run(job, arguments))
         if tool.support == "forbidden":
@@ -49,7 +49,7 @@ class DemoServer(Endpoint):
 
     def create(self, session: Session, tool: Tool, arguments: Json, ttl_ms: int | None) -> Job:
         """Start a task that belongs to the session."""
-        job = self._make_job(session, ttl_ms, is_task=True)
+        job = self.make_job(session, ttl_ms, is_task=True)
         session.jobs[job.task_id] = job
         job.start(lambda job: tool.run(job, arguments))
         return job
@@ -103,7 +103,9 @@ class DemoServer(Endpoint):
             raise RpcError(-32602, f"Unknown tool: {params.get('name')}")
         return tool
 
-    def _make_job(self, session: Session, ttl_ms: int | None, *, is_task: bool) -> Job:
+    def make_job(self, session: Session, ttl_ms: int | None, *, is_task: bool) -> Job:
+        """Make a job whose questions go to the session's client."""
+
         def ask(job: Job, question: Question) -> None:
             session.questions[question.id] = question
             question.answer.add_done_callback(lambda _: session.questions.pop(question.id, None))

@@ -6,6 +6,7 @@ Whoever stands in front of the hub decides what is asked here and what is relaye
 from collections.abc import Mapping
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from shim.config import Config
 from shim.fronts.legacy_result import Ask, wait_for_result
@@ -94,9 +95,8 @@ class Verbs:
         own_session = asked.session.session_id if asked.session and ctx.caller.kind == "session" else None
         rows, more = await self._tasks.page(ctx, rawjson.string(cursor), own_session)
         # the list is read without payloads; whether a result is a tool's error stands in it
-        whole = [
-            await self._ledger.own_task(row.pk) if row.status is Status.COMPLETED else row for row in rows
-        ]
+        results = await self._ledger.results([row.pk for row in rows if row.status is Status.COMPLETED])
+        whole = (replace(row, result=results.get(row.pk, row.result)) for row in rows)
         listed = b",".join(write_task(asked.dialect, self._shown(task_of(row))) for row in whole)
         result = {str(names.tasks): b"[" + listed + b"]"}
         if more is not None:

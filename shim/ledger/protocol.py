@@ -95,6 +95,9 @@ class Ledger(Protocol):
     ) -> list[TaskRow]:
         """Give a caller's tasks without payloads, newest first, from below the key `after` (LL-LIST)."""
 
+    async def results(self, pks: Sequence[int]) -> dict[int, bytes]:
+        """Give the results that tasks ended with, of those that have one, in one read."""
+
     async def open_tasks(
         self, *, upstream: str | None = None, session_id: str | None = None, limit: int
     ) -> list[TaskRow]:
@@ -171,6 +174,9 @@ class Ledger(Protocol):
 
     async def asked_under(self, session_id: str, request_id: bytes) -> AskRow | None:
         """Give the question that was sent over a session under an id."""
+
+    async def release_input(self, task_pk: int, key: str) -> None:
+        """Make an answered question outstanding again: the upstream would not have the answer."""
 
     async def close_inputs(self, task_pk: int) -> None:
         """Close what is not delivered (INPUT-END)."""

@@ -64,6 +64,8 @@ class ModernMeta(msgspec.Struct, frozen=True):
     kinds: frozenset[str]
     capabilities: Members
     """The declared values of those kinds, raw."""
+    declared: Members
+    """Everything that was declared, raw."""
     declares_tasks: bool
     log_level: str | None
     progress_token: bytes | None
@@ -100,6 +102,7 @@ def _read_meta(raw: bytes) -> ModernMeta:
         client_version=rawjson.string(info.get("version")) or "0",
         kinds=frozenset(kinds),
         capabilities=kinds,
+        declared=capabilities,
         declares_tasks=_declared(extensions.get(TASKS_EXTENSION)),
         log_level=rawjson.string(meta.get(META_LOG_LEVEL)),
         progress_token=meta.get("progressToken"),

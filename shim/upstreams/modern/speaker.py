@@ -4,10 +4,8 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
 
-from msgspec import structs
-
 from shim.hub import rawjson
-from shim.hub.codec import Reading, TaskUnknownError, read_create, read_task
+from shim.hub.codec import Reading, TaskUnknownError, read_create
 from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.ledger.records import InputRow, TaskRow
@@ -26,7 +24,7 @@ from shim.wire.errors import (
     UpstreamFault,
 )
 from shim.wire.jsonrpc import Response
-from shim.wire.modern import bare_result, has_tasks
+from shim.wire.modern import has_tasks, read_shown
 from shim.wire.param_headers import param_headers
 
 _FACTS_MS = 60_000
@@ -145,7 +143,7 @@ class ModernUpstream:
         if response.result is None:
             raise as_fault(response)
         try:
-            return read_task(self.dialect, rawjson.members(response.result))
+            return read_shown(self.dialect, rawjson.members(response.result))
         except TaskUnknownError:
             return None
 
@@ -155,14 +153,9 @@ class ModernUpstream:
         if response.result is None:
             raise as_fault(response)
         try:
-            reading = read_task(self.dialect, rawjson.members(response.result))
+            return read_shown(self.dialect, rawjson.members(response.result))
         except TaskUnknownError:
             raise TaskUnknown from None
-        if reading.task.result is None:
-            return reading
-        return Reading(
-            structs.replace(reading.task, result=bare_result(reading.task.result)), reading.lenient
-        )
 
     async def result(self, ctx: Context, row: TaskRow, request_id: bytes) -> Response:
         """Refuse: the payload stands in the task."""

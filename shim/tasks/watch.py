@@ -12,7 +12,7 @@ from shim.tasks.observe import Observer
 from shim.tasks.room import Room
 from shim.upstreams.base import Context
 from shim.upstreams.http import Denied
-from shim.wire.errors import ClientFault, ShimError, UpstreamFault
+from shim.wire.errors import ClientFault, ShimError, UpstreamFault, task_expired
 
 _JITTER = (1.1, 1.2)
 _BACK_OFF = 5
@@ -25,8 +25,6 @@ class _Watch:
 
     watchers: int = 0
     poller: asyncio.Task[None] | None = None
-    fault: ClientFault | None = None
-    """Why there is nothing to wait for any more (the task has expired)."""
 
 
 class Watchers:
@@ -46,7 +44,7 @@ class Watchers:
         watch = self._watched.setdefault(row.pk, _Watch())
         watch.watchers += 1
         if watch.poller is None:
-            watch.poller = self._room.start(self._poll(row.pk, watch), f"watch {row.pk}")
+            watch.poller = self._room.start(self._poll(row.pk), f"watch {row.pk}")
         try:
             with self._room.changes.watching(row.pk, wake) as changed:
                 yield changed
@@ -66,16 +64,17 @@ class Watchers:
         with self.watching(row) as changed:
             if comes_first:
                 await self._look(ctx, row)
-            while (row := await self._room.ledger.own_task(row.pk)).status not in TERMINAL:
-                self.check(row)
+            while (row := await self.latest(row)).status not in TERMINAL:
                 await changed.wait()
                 changed.clear()
         return row
 
-    def check(self, row: TaskRow) -> None:
-        """Raise why there is nothing to wait for any more at a watched task, if so: ClientFault."""
-        if (fault := self._watched[row.pk].fault) is not None:
-            raise fault
+    async def latest(self, row: TaskRow) -> TaskRow:
+        """Give a watched task as it was last seen. Raises ClientFault where it has expired."""
+        row = await self._room.ledger.own_task(row.pk)
+        if row.purged:
+            raise task_expired()
+        return row
 
     async def _look(self, ctx: Context, row: TaskRow) -> None:
         try:
@@ -85,7 +84,7 @@ class Watchers:
         except UpstreamFault:
             return
 
-    async def _poll(self, pk: int, watch: _Watch) -> None:
+    async def _poll(self, pk: int) -> None:
         """Look at the task until it ends; a server that is away is asked more slowly, and waited for.
 
         The first look is the watcher's own.
@@ -98,8 +97,7 @@ class Watchers:
             await room.credential(ctx, row)
             try:
                 await self._observer.current(ctx, row)
-            except ClientFault as fault:
-                watch.fault = fault
+            except ClientFault:  # it has expired
                 room.changes.publish(pk)
                 return
             except ShimError:

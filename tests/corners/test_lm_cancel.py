@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.client import LegacyClient, ModernClient, Reply
-from tests.corners.lm import ACK, ALICE, Corner, corner, seen_as
-from tests.corners.ml import HandClock
+from tests.corners.lm import ACK, Corner, corner, seen_as
+from tests.corners.ml import ALICE, HandClock
 from tests.models import check_legacy
 from tests.scripted import Broken, Error, Raw, Scripted, text
 

@@ -12,7 +12,7 @@ from tests.corners.ml import HandClock
 from tests.models import check_legacy
 from tests.scripted import Broken, Error, Hang, Raw, Scripted, Stream, text
 
-ERROR = {"code": -32001, "message": "no disk", "data": {"n": 9}}
+ERROR: dict[str, Any] = {"code": -32001, "message": "no disk", "data": {"n": 9}}
 
 
 @pytest.mark.rule("LM-CREATE", "KEYS")

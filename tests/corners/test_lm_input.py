@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.client import RELATED_TASK, LegacyClient, OpenStream
-from tests.corners.lm import ALICE, BOB, Corner, corner, elicitation, seen_as
-from tests.corners.ml import HandClock, accept
+from tests.corners.lm import BOB, Corner, corner, elicitation, seen_as
+from tests.corners.ml import ALICE, HandClock, accept
 from tests.models import check_legacy
 from tests.scripted import Raw, Scripted, Seen, text
 

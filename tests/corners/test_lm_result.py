@@ -275,7 +275,7 @@ async def held(lm: Corner, upstream: Scripted, end: dict[str, Any], **fields: An
     upstream.once("tools/call", made("held-1"))
     params = {"name": "run", "arguments": {}, **fields}
     async with lm.client.stream("tools/call", params, id="c-1") as stream:
-        await upstream.wait("tasks/get")
+        await lm.ticking(asyncio.ensure_future(upstream.wait("tasks/get")))
         [task] = (await listed(lm))["tasks"]
         upstream.once("tasks/get", seen_as("held-1", statusMessage="half way"))
         upstream.on("tasks/get", {**seen_as("held-1"), **end})
@@ -316,7 +316,7 @@ async def test_a_held_call_may_be_left(modern_upstream: Scripted, tmp_path: Path
     modern_upstream.once("tools/call", made("held-1"))
     async with corner(modern_upstream, tmp_path) as lm:
         async with lm.client.stream("tools/call", {"name": "run"}, id="c-1") as stream:
-            await modern_upstream.wait("tasks/get")
+            await lm.ticking(asyncio.ensure_future(modern_upstream.wait("tasks/get")))
             if how == "cancels":
                 await lm.client.notify("notifications/cancelled", {"requestId": "c-1"})
                 assert await stream.rest() == []
@@ -338,7 +338,7 @@ async def test_a_held_call_is_kept_alive(modern_upstream: Scripted, tmp_path: Pa
 async def test_a_server_that_insists_on_tasks_finds_them_declared(
     modern_upstream: Scripted, tmp_path: Path
 ) -> None:
-    needed = {"requiredCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}}
+    needed: dict[str, Any] = {"requiredCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}}
 
     def call(seen: Any) -> Any:
         declared = seen.params["_meta"]["io.modelcontextprotocol/clientCapabilities"].get("extensions")
@@ -347,7 +347,7 @@ async def test_a_server_that_insists_on_tasks_finds_them_declared(
     modern_upstream.on("tools/call", call)
     modern_upstream.on("tasks/get", seen_as("held-1", "completed", result=text("ok")))
     async with corner(modern_upstream, tmp_path) as lm:
-        reply = await lm.client.call("run")
+        reply = await lm.ticking(asyncio.ensure_future(lm.client.call("run")))
     assert reply.result == text("ok")
 
 
@@ -356,7 +356,7 @@ async def test_a_held_calls_task_outlives_the_shim(modern_upstream: Scripted, tm
     modern_upstream.once("tools/call", made("held-1"))
     async with corner(modern_upstream, tmp_path) as lm:
         async with lm.client.stream("tools/call", {"name": "run"}):
-            await modern_upstream.wait("tasks/get")
+            await lm.ticking(asyncio.ensure_future(modern_upstream.wait("tasks/get")))
         session = lm.client.session
     modern_upstream.on("tasks/get", seen_as("held-1", "completed", result=text("ok")))
     async with corner(modern_upstream, tmp_path, session=False) as lm:
@@ -377,3 +377,44 @@ async def test_payloads_arrive_as_sent(modern_upstream: Scripted, tmp_path: Path
         await lm.get()
         reply = await lm.client.tasks("result", "task-1")
     assert odd[:-1].encode() in reply.body
+
+
+@pytest.mark.rule("LM-PLAIN", "INPUT-END")
+async def test_a_held_calls_questions_go_over_its_own_stream(
+    modern_upstream: Scripted, tmp_path: Path
+) -> None:
+    modern_upstream.once("tools/call", made("held-1"))
+    modern_upstream.on("tasks/get", asks("k", "l", task_id="held-1"))
+    async with (
+        corner(modern_upstream, tmp_path) as lm,
+        lm.client.stream("tools/call", {"name": "run"}) as stream,
+    ):
+        first = await lm.ticking(asyncio.ensure_future(stream.message()))
+        second = await stream.message()
+        await lm.client.respond(first["id"], {"action": "decline"})
+        await modern_upstream.wait("tasks/update")
+        modern_upstream.on("tasks/get", seen_as("held-1", "completed", result=text("ok")))
+        called_off, answer = await lm.ticking(asyncio.ensure_future(stream.rest()))
+    assert first["method"] == second["method"] == "elicitation/create"
+    assert "_meta" not in first["params"]  # the client knows of no task
+    assert called_off["method"] == "notifications/cancelled"
+    assert called_off["params"] == {"requestId": second["id"]}
+    assert answer["result"] == text("ok")
+    assert [seen.params["inputResponses"] for seen in modern_upstream.seen("tasks/update")] == [
+        {"k": {"action": "decline"}}
+    ]
+
+
+@pytest.mark.rule("LM-PLAIN", "LM-RESULT", "DUR-4")
+async def test_who_waits_for_a_task_that_expires_is_told(modern_upstream: Scripted, tmp_path: Path) -> None:
+    modern_upstream.once("tools/call", made("held-1", ttlMs=500))
+    modern_upstream.on("tasks/get", Error(-32602, "unknown task"))
+    async with (
+        corner(modern_upstream, tmp_path) as lm,
+        lm.client.stream("tools/call", {"name": "run"}) as stream,
+        lm.client.stream("tasks/result", {"taskId": "held-1"}) as waiting,
+    ):
+        [answer] = await lm.ticking(asyncio.ensure_future(stream.rest()))
+        [waited] = await waiting.rest()
+    assert (answer["error"]["code"], waited["error"]["code"]) == (-32602, -32602)
+    assert "expired" in answer["error"]["message"]

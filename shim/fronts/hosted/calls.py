@@ -103,7 +103,6 @@ class _Hold:
         asked, message = self._asked, row.status_message
         with self._tasks.watchers.watching(row) as changed:
             while row.status not in TERMINAL:
-                self._tasks.watchers.check(row)
                 changed.clear()
                 await self._ask(row)
                 if row.status_message != message:
@@ -114,7 +113,7 @@ class _Hold:
                         await changed.wait()
                 except TimeoutError:
                     await asked.reply.comment()
-                row = await self._tasks.room.ledger.own_task(row.pk)
+                row = await self._tasks.watchers.latest(row)
         await self._ask(row)  # calls off what was asked and not answered (INPUT-END)
         return row
 

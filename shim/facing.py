@@ -74,11 +74,15 @@ class Facing:
         ledger, clock = self.tasks.room.ledger, self.tasks.room.clock
         vouching = Vouching(self.vouches, upstream)
         asking = Asking(self.config, self.tasks, self.ids, EventIds(self.epoch), Streams())
+        detector = Detector(self.config, self.dialects, ledger)
         return LegacyFront(
-            self.config, upstream, Detector(self.config, self.dialects, ledger), self.relay,
+            self.config, upstream, detector, self.relay,
             ClientSessions(self.config, ledger, upstream, clock),
-            LegacyTasks(self.config, upstream, self.relay, self.tasks, vouching, asking), self.resolver,
-            vouching,
+            LegacyTasks(
+                self.config, upstream, self.relay, self.tasks,
+                detector=detector, vouching=vouching, asking=asking,
+            ),
+            self.resolver, vouching,
         )  # fmt: skip
 
     def _hosted(self, upstream: Upstream) -> Front:

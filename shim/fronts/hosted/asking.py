@@ -12,6 +12,7 @@ from msgspec import structs
 from shim.config import Config
 from shim.fronts.hosted.streams import EventIds, Streams, reached
 from shim.hub import rawjson
+from shim.hub.status import TERMINAL
 from shim.ledger.records import AskRow, InputRow, InputState, SessionRow, TaskRow
 from shim.tasks.questions import KINDS
 from shim.tasks.service import Tasks
@@ -50,10 +51,12 @@ class Asking:
 
         `sent` is what went over this stream, by key; `related` names the task in the question.
         """
+        # the end closes what is still open (INPUT-END)
+        ended = (await self._ledger.own_task(row.pk)).status in TERMINAL
         questions = await self._ledger.inputs(row.pk, _ALL)
         asks = await self._ledger.asks_of(row.pk)
         for asked in questions:
-            if asked.state != "outstanding":
+            if ended or asked.state != "outstanding":
                 if asked.key in sent and asked.by != "session":
                     await self._call_off(sent[asked.key], say)
                 sent.pop(asked.key, None)

@@ -11,6 +11,9 @@ from shim.upstreams.base import Asking, Context, Question, SessionEvents
 from shim.wire.envelope import related_task_of
 from shim.wire.jsonrpc import Notification, Request, Response, write_error, write_result
 
+UPDATED = "notifications/tasks/updated"
+"""A name of the status notification that is read from every server and never written (section 1)."""
+
 
 @dataclass(slots=True)
 class Call:
@@ -70,8 +73,11 @@ class Hearing:
         if isinstance(message, Request):
             await self._heard_request(ctx, message, task_pk, on_call=on_call)
             return
-        if self._dialect is not None and message.method == self._dialect.methods.status_notification:
-            await self._heard_status(message, self._dialect)
+        dialect = self._dialect
+        if dialect is not None and message.method in {UPDATED, dialect.methods.status_notification}:
+            if message.method == UPDATED:
+                ctx.trace.lenient("section-1", UPDATED)
+            await self._heard_status(message, dialect)
             return
         match message.method:
             case "notifications/progress":

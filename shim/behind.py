@@ -25,7 +25,7 @@ from shim.wire.ids import IdMaker
 from shim.wire.modern import has_tasks
 
 _EXPERIMENTAL = "experimental"
-_SEP_2663 = "sep-2663"
+SEP_2663 = "sep-2663"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,9 @@ def found(probed: Probed) -> Speaks:
     if probed.era is not Era.MODERN:
         return Speaks(_EXPERIMENTAL, None, hosts=False)
     if probed.legacy_too is None:
-        return Speaks(None, _SEP_2663, hosts=True)
+        return Speaks(None, SEP_2663, hosts=True)
     hosts = has_tasks(probed.init) and not _has_legacy_tasks(probed.legacy_too)
-    return Speaks(_EXPERIMENTAL, _SEP_2663, hosts=hosts)
+    return Speaks(_EXPERIMENTAL, SEP_2663, hosts=hosts)
 
 
 Made = tuple[LegacyUpstream | None, ModernUpstream | None]
@@ -126,9 +126,10 @@ def speakers(
     """Make the speakers of one server."""
     legacy = modern = None
     if speaks.legacy is not None:
+        dialect = dialects[speaks.legacy]
         legacy = LegacyUpstream(
-            settings.name, dialects[speaks.legacy],
-            LegacyParts(link, ids, authority, events, clock, on_list_changed), ledger,
+            settings.name, dialect,
+            LegacyParts(link, ids, authority, events, clock, on_list_changed, dialect), ledger,
             pool_limits(config),
             overrides=settings.tool_support, pages=config.limits.pages, tools=config.limits.tools,
             sessions=settings.sessions,

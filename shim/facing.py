@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from shim.behind import Behind
+from shim.behind import SEP_2663, Behind
 from shim.callers.resolve import Resolver
 from shim.callers.vouch import VouchBook
 from shim.config import Config
@@ -17,17 +17,21 @@ from shim.fronts.hosted.listening import Listening
 from shim.fronts.hosted.sessions import HostedSessions
 from shim.fronts.hosted.streams import EventIds, Streams
 from shim.fronts.hosted.verbs import HostedVerbs
+from shim.fronts.keyed import LegacyOnce
 from shim.fronts.legacy import LegacyFront
 from shim.fronts.legacy_tasks import LegacyTasks
 from shim.fronts.legacy_verbs import Verbs
 from shim.fronts.modern import ModernFront
-from shim.fronts.relay import Relay
+from shim.fronts.modern_relay import ModernRelay
+from shim.fronts.relay import MODERN_HEADERS, Relay
 from shim.fronts.sessions import ClientSessions
 from shim.fronts.vouching import Vouching
 from shim.hub.dialect import Dialect
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Upstream
 from shim.upstreams.legacy.speaker import LegacyUpstream
+from shim.upstreams.modern.speaker import ModernUpstream
+from shim.wire.crossing import ToLegacy, ToModern
 from shim.wire.era import Era
 from shim.wire.ids import IdMaker
 
@@ -54,15 +58,22 @@ class Facing:
         }
 
     def _modern(self, upstream: Upstream) -> Front:
-        return ModernFront(
-            self.config, upstream, self.tasks, self.dialects["sep-2663"], Vouching(self.vouches, upstream)
-        )
+        """Give the front that serves modern clients by the hub (ML), or passes them through (MM)."""
+        config, tasks, vouching = self.config, self.tasks, Vouching(self.vouches, upstream)
+        dialect = self.dialects[SEP_2663]
+        if not isinstance(upstream, ModernUpstream):
+            return ModernFront(config, upstream, tasks, dialect, vouching, ToLegacy())
+        hub = ModernFront(config, upstream, tasks, dialect, vouching, ToModern())
+        if upstream.dialect.name != dialect.name:
+            return hub  # a site's own table: its tasks are translated
+        parts = upstream.parts
+        return ModernRelay(config, hub, Relay(parts.link, parts.authority, MODERN_HEADERS), tasks, vouching)
 
     def _relayed(self, upstream: LegacyUpstream) -> Front:
         """Give the front that passes legacy clients through (LL)."""
         ledger, clock = self.tasks.room.ledger, self.tasks.room.clock
         return LegacyFront(
-            self.config, upstream, self.dialects, self.relay,
+            self.config, upstream, Detector(self.config, self.dialects, ledger), self.relay,
             ClientSessions(self.config, ledger, upstream, clock),
             LegacyTasks(self.config, upstream, self.relay, self.tasks), self.resolver,
             Vouching(self.vouches, upstream),
@@ -73,6 +84,7 @@ class Facing:
         config, tasks, ledger, clock = self.config, self.tasks, self.tasks.room.ledger, self.tasks.room.clock
         streams, events = Streams(), EventIds(self.epoch)
         asking = Asking(config, tasks, self.ids, events, streams)
+        vouching = Vouching(self.vouches, upstream)
         return HostedFront(
             config, upstream,
             detector=Detector(config, self.dialects, ledger),
@@ -83,5 +95,6 @@ class Facing:
             calls=Calls(config, upstream, tasks, asking),
             feed=Feed(config, tasks, asking, Listening(upstream, ledger, clock), events, streams),
             streams=streams,
-            vouching=Vouching(self.vouches, upstream),
+            vouching=vouching,
+            once=LegacyOnce(tasks.idempotency, vouching),
         )  # fmt: skip

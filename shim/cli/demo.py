@@ -1,4 +1,4 @@
-"""`taskshim demo`: the shim in front of two small servers, used by old and new clients at once."""
+"""`taskshim demo`: the shim in front of small servers, used by old and new clients at once."""
 
 import asyncio
 import contextlib
@@ -14,6 +14,7 @@ from shim.audit.log import set_up
 from shim.cli.common import FOUND, operator_errors
 from shim.demo.clients import Line
 from shim.demo.curl import new_lines, old_lines
+from shim.demo.old_clients import FourStateClient
 from shim.demo.script import Played, play
 from shim.demo.stage import ACTS, KEYS, Stage, cast, staged
 
@@ -24,15 +25,16 @@ _SENT = 22
 @click.command()
 @click.option("--keep", is_flag=True, help="Leave it running and print lines for curl.")
 @click.option(
-    "--port", default=8765, show_default=True, type=click.IntRange(1, 65_534),
-    help="With --keep: the port of the first shim; the second has the next.",
+    "--port", default=8765, show_default=True, type=click.IntRange(1, 65_532),
+    help="With --keep: the port of the first shim; the others have the next ones.",
 )  # fmt: skip
 @operator_errors
 def demo(keep: bool, port: int) -> None:  # noqa: FBT001 - a flag
     """Show both Tasks APIs at work on one server. Needs nothing besides this package.
 
-    Two servers are started, one for each old API, and a shim in front of each. A client of the old API and
-    one of 2026-07-28 do the same jobs through it. The exit code is 1 if anything is not as it must be.
+    Small servers are started, one for each old API and two of the new one, and a shim in front of each. A
+    client of an old API and one of 2026-07-28 do the same jobs through it. The exit code is 1 if anything
+    is not as it must be.
     """
     set_up("warning", "auto")
     if asyncio.run(_demo(port if keep else None)):
@@ -40,7 +42,7 @@ def demo(keep: bool, port: int) -> None:  # noqa: FBT001 - a flag
 
 
 async def _demo(port: int | None) -> int:
-    """Play both acts, at `port` and the next where it is given, and keep them; give the number of faults."""
+    """Play all acts, from `port` on where it is given, and keep them; give the number of faults."""
     faults = 0
     async with contextlib.AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="taskshim-demo-")))
@@ -102,7 +104,7 @@ def _mark(good: bool, text: str) -> str:  # noqa: FBT001 - what it marks
 
 
 def _explain(stage: Stage) -> None:
-    four_state = stage.act.dialect == "create-status"
+    four_state = stage.act.old is FourStateClient
     _block(f"{stage.act.title}, by its old API", old_lines(stage.shim, KEYS["ann"], four_state=four_state))
     _block(f"{stage.act.title}, by the new API", new_lines(stage.shim, KEYS["ann"]))
 

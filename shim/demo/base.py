@@ -2,6 +2,7 @@
 
 import uuid
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 from shim.demo.endpoint import Endpoint, Session, object_in
@@ -14,8 +15,12 @@ NOT_FOUND = "Failed to retrieve task: Task not found"
 class DemoServer(Endpoint):
     """A legacy server with the demo's tools; a dialect adds its methods and says how a task looks."""
 
-    def __init__(self, *, page_size: int = 10, poll_interval_ms: int | None = 500, **options: Any) -> None:
+    def __init__(
+        self, *, page_size: int = 10, poll_interval_ms: int | None = 500,
+        tools: Mapping[str, Tool] = TOOLS, **options: Any,
+    ) -> None:  # fmt: skip
         super().__init__(**options)
+        self.tools = tools
         self.page_size, self.poll_interval_ms = page_size, poll_interval_ms
         self.methods |= {"ping": self._ping, "tools/list": self._tools_list, "tools/call": self.tools_call}
 
@@ -31,8 +36,8 @@ class DemoServer(Endpoint):
 
     async def tools_call(self, session: Session, params: Json) -> Json | Job:
         """Serve a plain tools/call: quick tools at once, the others on a stream of their own."""
-        tool = find_tool(params)
-        job = self._make_job(session, None, is_task=False)
+        tool = self.find_tool(params)
+        job = self.make_job(session, None, is_task=False)
         arguments = object_in(params, "arguments")
         job.start(lambda job: tool.run(job, arguments))
         if tool.support == "forbidden":
@@ -44,7 +49,7 @@ class DemoServer(Endpoint):
 
     def create(self, session: Session, tool: Tool, arguments: Json, ttl_ms: int | None) -> Job:
         """Start a task that belongs to the session."""
-        job = self._make_job(session, ttl_ms, is_task=True)
+        job = self.make_job(session, ttl_ms, is_task=True)
         session.jobs[job.task_id] = job
         job.start(lambda job: tool.run(job, arguments))
         return job
@@ -91,7 +96,16 @@ class DemoServer(Endpoint):
         more = {"nextCursor": page[-1]} if start + len(page) < len(ids) else {}
         return {"tasks": [self.show(session.jobs[task_id]) for task_id in page], **more}
 
-    def _make_job(self, session: Session, ttl_ms: int | None, *, is_task: bool) -> Job:
+    def find_tool(self, params: Json) -> Tool:
+        """Give the tool that params.name says. Raises RpcError -32602."""
+        tool = self.tools.get(str(params.get("name")))
+        if tool is None:
+            raise RpcError(-32602, f"Unknown tool: {params.get('name')}")
+        return tool
+
+    def make_job(self, session: Session, ttl_ms: int | None, *, is_task: bool) -> Job:
+        """Make a job whose questions go to the session's client."""
+
         def ask(job: Job, question: Question) -> None:
             session.questions[question.id] = question
             question.answer.add_done_callback(lambda _: session.questions.pop(question.id, None))
@@ -114,15 +128,7 @@ class DemoServer(Endpoint):
 
     async def _tools_list(self, session: Session, params: Json) -> Json:
         del session, params
-        return {"tools": [self.listing(tool) for tool in TOOLS.values()]}
-
-
-def find_tool(params: Json) -> Tool:
-    """Give the tool that params.name says. Raises RpcError -32602."""
-    tool = TOOLS.get(str(params.get("name")))
-    if tool is None:
-        raise RpcError(-32602, f"Unknown tool: {params.get('name')}")
-    return tool
+        return {"tools": [self.listing(tool) for tool in self.tools.values()]}
 
 
 def read_ttl(holder: Json) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from shim.demo.base import DemoServer, find_tool, read_ttl
+from shim.demo.base import DemoServer, read_ttl
 from shim.demo.endpoint import Session, object_in, serve_at, start_app
 from shim.demo.jobs import Job, Json, RpcError
 from shim.demo.tools import Tool
@@ -63,7 +63,7 @@ class Experimental(DemoServer):
 
     async def tools_call(self, session: Session, params: Json) -> Json | Job:
         """Serve a plain call or create a task, as the tool allows. Raises RpcError -32601, -32602."""
-        tool = find_tool(params)
+        tool = self.find_tool(params)
         if "task" not in params:
             if tool.support == "required":
                 raise RpcError(-32601, f"{tool.name} must be called as a task")

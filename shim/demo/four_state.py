@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from shim.demo.base import DemoServer, find_tool, read_ttl
+from shim.demo.base import DemoServer, read_ttl
 from shim.demo.endpoint import Session, object_in, serve_at, start_app
 from shim.demo.experimental import timestamp
 from shim.demo.jobs import Job, Json, RpcError
@@ -70,7 +70,7 @@ class FourState(DemoServer):
             if params["method"] != "tools/call":
                 raise RpcError(-32602, f"Cannot run {params['method']} as a task")
             call = object_in(params, "params")
-        tool = find_tool(call)
+        tool = self.find_tool(call)
         return self.show(self.create(session, tool, object_in(call, "arguments"), read_ttl(params)))
 
     async def task_input(self, session: Session, params: Json) -> Json:

@@ -1,4 +1,4 @@
-"""The demo's two acts: a server of each legacy API, with the shim in front of it."""
+"""The demo's acts: a server of each API, with the shim in front of it."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ from aiohttp import web
 
 from shim.app import running
 from shim.config import Config
-from shim.demo import experimental, four_state
+from shim.demo import experimental, four_state, modern
 from shim.demo.new_client import NewClient
 from shim.demo.old_clients import FourStateClient, OldClient
 from shim.demo.script import Cast
@@ -40,6 +40,8 @@ class Act:
 ACTS = (
     Act("A server with the experimental tasks of 2025-11-25", "auto", experimental.start, OldClient),
     Act("A server with the four-state API", "create-status", four_state.start, FourStateClient),
+    Act("A server with the new tasks extension, and an old client", "auto", modern.start, OldClient),
+    Act("The same, and a client of the four-state API", "auto", modern.start, FourStateClient),
 )
 
 

@@ -19,6 +19,13 @@ class Detector:
         self._default = config.legacy.dialect
         self._dialects = dialects
         self._ledger = ledger
+        legacy = [dialect for dialect in dialects.values() if dialect.era == "legacy"]
+        self._by_param = [dialect.name for dialect in legacy if dialect.creates_by_param]
+        self._named_by = sorted({dialect.fields.task_id for dialect in legacy})
+        self._having: dict[str, list[str]] = {}
+        for dialect in legacy:
+            for method in dialect.methods.names():
+                self._having.setdefault(method, []).append(dialect.name)
 
     async def of(
         self, message: Request, ctx: Context, session: SessionRow | None, pinned: str | None
@@ -38,19 +45,20 @@ class Detector:
     def _last(self, session: SessionRow | None) -> str:
         return (session.dialect if session is not None else None) or self._default
 
+    def about_tasks(self, method: str) -> bool:
+        """Tell whether a method is a task method of any legacy dialect."""
+        return method in self._having
+
     def _naming(self, message: Request) -> list[str]:
         """Give the legacy dialects that have the request as their own, where they are not all of them."""
-        legacy = [dialect for dialect in self._dialects.values() if dialect.era == "legacy"]
         if message.method == CALL and "task" in message.params:
-            return [dialect.name for dialect in legacy if dialect.creates_by_param]
-        if not message.method.startswith("tasks/"):
-            return []
-        return [dialect.name for dialect in legacy if message.method in dialect.methods.names()]
+            return self._by_param
+        return self._having.get(message.method, [])
 
     async def _of_task(self, message: Request, ctx: Context) -> str | None:
         """Give the dialect that the client of the request's task spoke when it made it."""
-        task_id = rawjson.string(message.params.get("taskId"))
-        if task_id is None:
-            return None
-        row = (await self._ledger.lookup(ctx.caller.key, task_id)).row
-        return row.client_dialect if row is not None else None
+        for field in self._named_by:
+            if (task_id := rawjson.string(message.params.get(field))) is not None:
+                row = (await self._ledger.lookup(ctx.caller.key, task_id)).row
+                return row.client_dialect if row is not None else None
+        return None

@@ -5,13 +5,12 @@ where both sides speak the same dialect and the task lives in the asking session
 hub's verbs where not.
 """
 
-from collections.abc import Mapping
-
 import aiohttp
 from aiohttp import web
 
 from shim.callers.resolve import Resolver
 from shim.config import Config
+from shim.fronts.detect import Detector
 from shim.fronts.keyed import LegacyOnce
 from shim.fronts.legacy_tasks import LegacyTasks
 from shim.fronts.legacy_verbs import Asked
@@ -19,8 +18,6 @@ from shim.fronts.relay import Relay
 from shim.fronts.reply import Reply
 from shim.fronts.sessions import ClientSessions
 from shim.fronts.vouching import Vouching
-from shim.hub.dialect import Dialect
-from shim.hub.facts import CALL
 from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context, Upstream
 from shim.wire.errors import invalid_request
@@ -36,7 +33,7 @@ class LegacyFront:
         self,
         config: Config,
         upstream: Upstream,
-        dialects: Mapping[str, Dialect],
+        detector: Detector,
         relay: Relay,
         sessions: ClientSessions,
         tasks: LegacyTasks,
@@ -45,7 +42,7 @@ class LegacyFront:
     ) -> None:
         self._config = config
         self.upstream = upstream
-        self._dialects = dialects
+        self._detector = detector
         self._relay = relay
         self._sessions = sessions
         self._tasks = tasks
@@ -73,7 +70,7 @@ class LegacyFront:
             return await self._without_body(http, ctx, reply, session, pinned)
         if isinstance(message, Request) and message.method == "initialize":
             return await self._initialize(http, message, ctx, reply, pinned)
-        if _asks_the_ledger(message):
+        if isinstance(message, Response) or self._detector.about_tasks(message.method):
             await self._vouching.ensure(ctx)
         if isinstance(message, Request):
             return await self._request(http, message, ctx, reply, session, pinned)
@@ -88,7 +85,7 @@ class LegacyFront:
         self, http: web.BaseRequest, message: Request, ctx: Context, reply: Reply,
         session: SessionRow | None, pinned: str | None,
     ) -> web.StreamResponse:  # fmt: skip
-        dialect = await self._dialect(message, ctx, session, pinned)
+        dialect = await self._detector.of(message, ctx, session, pinned)
         ctx.trace.dialect = ctx.client_dialect = dialect.name
         if session is not None and session.dialect != dialect.name:
             await self._sessions.speaks(session, dialect.name)
@@ -116,8 +113,7 @@ class LegacyFront:
             if answer.status < 300:  # noqa: PLR2004 - a 2xx
                 await self._sessions.close(session, ctx)
             return answer
-        last = session.dialect if session is not None else None
-        dialect = self._dialects[pinned or last or self._config.legacy.dialect]
+        dialect = self._detector.of_session(session, pinned)
         tap = self._tasks.resumed(session, self._tasks.passing.tap(ctx, session, dialect, alone=True))
         return await self._relay.forward(http, ctx, reply, None, tap=tap)
 
@@ -126,7 +122,7 @@ class LegacyFront:
     ) -> web.StreamResponse:
         await self._sessions.room_for_one_more(ctx)
         self._sessions.fill(ctx, message.params)
-        dialect = self._dialects[pinned or self._config.legacy.dialect]
+        dialect = self._detector.of_session(None, pinned)
 
         async def opened(response: aiohttp.ClientResponse, body: bytes) -> bytes | None:
             session_id = response.headers.get(_SESSION)
@@ -139,39 +135,12 @@ class LegacyFront:
             http, ctx, reply, write_message(message), tap=streamed, opened=opened
         )
 
-    async def _dialect(
-        self, message: Request, ctx: Context, session: SessionRow | None, pinned: str | None
-    ) -> Dialect:
-        """Tell which legacy dialect a request is in (CS-DETECT)."""
-        if pinned is not None:
-            return self._dialects[pinned]
-        named = self._dialects_naming(message)
-        if len(named) == 1:
-            return self._dialects[named[0]]
-        last = session.dialect if session is not None else None
-        made = await self._tasks.dialect_of(message, ctx)
-        return self._dialects[made or last or self._config.legacy.dialect]
-
-    def _dialects_naming(self, message: Request) -> list[str]:
-        """Give the legacy dialects that have the request as their own, where they are not all of them."""
-        legacy = [dialect for dialect in self._dialects.values() if dialect.era == "legacy"]
-        if message.method == CALL and "task" in message.params:
-            return [dialect.name for dialect in legacy if dialect.creates_by_param]
-        if not message.method.startswith("tasks/"):
-            return []
-        return [dialect.name for dialect in legacy if message.method in dialect.methods.names()]
-
 
 def _named(http: web.BaseRequest, message: Message | None) -> str | None:
     """Give what the log calls the exchange; an answer to a server's request has no name."""
     if message is None:
         return http.method
     return None if isinstance(message, Response) else message.method
-
-
-def _asks_the_ledger(message: Message) -> bool:
-    """Tell whether what is stored may be shown or changed (OWN-VOUCH)."""
-    return isinstance(message, Response) or message.method.startswith("tasks/")
 
 
 def session_header(http: web.BaseRequest) -> str | None:

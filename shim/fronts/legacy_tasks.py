@@ -26,7 +26,7 @@ from shim.tasks.recording import record
 from shim.tasks.service import Tasks
 from shim.tasks.terminal import End
 from shim.tasks.view import task_of
-from shim.upstreams.base import Context, Upstream
+from shim.upstreams.base import Upstream
 from shim.wire.envelope import strip_related_task, tool_names, tools_with_support
 from shim.wire.errors import invalid_params, method_not_found
 from shim.wire.jsonrpc import Request, Response, read_upstream, write_message, write_result
@@ -82,14 +82,6 @@ class LegacyTasks:
         if message.method == "tools/list" and self._differs(asked) and dialect.lists_task_support:
             return await self._tools(asked)
         return None
-
-    async def dialect_of(self, message: Request, ctx: Context) -> str | None:
-        """Give the dialect that the client of the request's task spoke when it made it (CS-DETECT)."""
-        task_id = rawjson.string(message.params.get("taskId"))
-        if task_id is None:
-            return None
-        row = (await self._ledger.lookup(ctx.caller.key, task_id)).row
-        return row.client_dialect if row is not None else None
 
     def resumed(self, session: SessionRow | None, tap: Tap | None) -> Tap | None:
         """Give what looks at a session's GET stream: the answer to a create may come on it (LL-RECORD)."""

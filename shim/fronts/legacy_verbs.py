@@ -6,6 +6,7 @@ Whoever stands in front of the hub decides what is asked here and what is relaye
 from collections.abc import Mapping
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from shim.config import Config
 from shim.fronts.legacy_result import Ask, wait_for_result
@@ -53,17 +54,17 @@ class Verbs:
     async def own(self, asked: Asked) -> TaskRow:
         """Give the task a request names, if it is the caller's. Raises ClientFault."""
         asked.ctx.trace.rule("LL-OWN")
-        task_id = rawjson.string(asked.message.params.get("taskId"))
+        task_id = asked.dialect.named(asked.message.params)
         if task_id is None:
-            raise invalid_params("params.taskId: expected a string")
-        return await own(self._ledger, asked.ctx, task_id)
+            raise invalid_params(f"params.{asked.dialect.fields.task_id}: expected a string")
+        return await own(self._tasks.room, asked.ctx, task_id)
 
     async def create(
         self, asked: Asked, params: dict[str, bytes], ttl_ms: int | None, *, session: SessionRow | None = None
     ) -> web.StreamResponse:
-        """Make a task and hand it out; over a client's own `session` upstream may answer instead."""
+        """Make a task and hand it out, over a client's own `session` where it drives one (LM-CREATE)."""
         made = await self._tasks.create(
-            asked.ctx, self._upstream, params, ttl_ms=ttl_ms, session=session, handle=session is None
+            asked.ctx, self._upstream, params, ttl_ms=ttl_ms, session=session, handle=True
         )
         if isinstance(made, Response):
             return await asked.reply.send(answer(asked.message.id, made))
@@ -93,9 +94,8 @@ class Verbs:
         own_session = asked.session.session_id if asked.session and ctx.caller.kind == "session" else None
         rows, more = await self._tasks.page(ctx, rawjson.string(cursor), own_session)
         # the list is read without payloads; whether a result is a tool's error stands in it
-        whole = [
-            await self._ledger.own_task(row.pk) if row.status is Status.COMPLETED else row for row in rows
-        ]
+        results = await self._ledger.results([row.pk for row in rows if row.status is Status.COMPLETED])
+        whole = (replace(row, result=results.get(row.pk, row.result)) for row in rows)
         listed = b",".join(write_task(asked.dialect, self._shown(task_of(row))) for row in whole)
         result = {"tasks": b"[" + listed + b"]"}
         if more is not None:
@@ -117,13 +117,14 @@ class Verbs:
 
     async def responses(self, asked: Asked, row: TaskRow) -> Mapping[str, bytes]:
         """Read answers by key (CS-INPUT); one that came on a stream may be named by its request's id."""
-        raw = asked.message.params.get("inputResponses", b"")
+        name = str(asked.dialect.fields.input_responses)
+        raw = asked.message.params.get(name, b"")
         try:
             given = rawjson.strict_members(raw)
             for response in given.values():
                 rawjson.members(response)
         except rawjson.RawJsonError as exc:
-            raise invalid_params(f"params.inputResponses: {exc}") from exc
+            raise invalid_params(f"params.{name}: {exc}") from exc
         known = await self._ledger.inputs(row.pk, ("outstanding", "answered", "delivered", "closed"))
         by_id = {rawjson.string(one.upstream_id): one.key for one in known if one.upstream_id is not None}
         return {by_id.get(key, key): response for key, response in given.items()}

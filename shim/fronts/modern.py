@@ -5,40 +5,29 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from shim.config import Config
 from shim.fronts.keyed import keyed_call
+from shim.fronts.modern_request import admitted, responses_of, task_id_of
 from shim.fronts.reply import Reply
 from shim.fronts.vouching import Vouching
 from shim.hub import rawjson
 from shim.hub.codec import write_create, write_get
 from shim.hub.dialect import Dialect
 from shim.hub.facts import CALL
-from shim.hub.rawjson import Members
 from shim.ledger.records import TaskRow
 from shim.tasks.idempotency import Answer, Keyed, Settle
 from shim.tasks.service import Tasks
 from shim.tasks.view import task_of
 from shim.upstreams.base import Context, Upstream
-from shim.wire.envelope import (
-    ModernMeta,
-    discover_result,
-    legacy_params,
-    modern_error,
-    modern_result,
-    read_modern_meta,
-)
+from shim.wire.crossing import Crossing
+from shim.wire.envelope import ModernMeta, modern_error, recoded
 from shim.wire.era import Era
-from shim.wire.errors import (
-    invalid_params,
-    invalid_request,
-    method_not_found,
-    missing_capability,
-    not_allowed,
-)
-from shim.wire.headers import check_modern_headers
-from shim.wire.jsonrpc import Message, Notification, Request, Response, write_error, write_result
+from shim.wire.errors import invalid_params, method_not_found, missing_capability
+from shim.wire.jsonrpc import Message, Request, Response, write_error, write_result
 from shim.wire.statuses import status_of
+from shim.wire.url_elicitation import MAY_ASK, as_input_required, refuse_declined
 
 ACK = b'{"resultType":"complete"}'
 
@@ -61,13 +50,15 @@ class ModernFront:
     """Serves modern requests; a method that is not in the table does not exist (ML-GONE)."""
 
     def __init__(
-        self, config: Config, upstream: Upstream, tasks: Tasks, dialect: Dialect, vouching: Vouching
-    ) -> None:
+        self, config: Config, upstream: Upstream, tasks: Tasks, dialect: Dialect, vouching: Vouching,
+        crossing: Crossing,
+    ) -> None:  # fmt: skip
         self.upstream = upstream
         self._config = config
         self._tasks = tasks
         self._dialect = dialect
         self._vouching = vouching
+        self._crossing = crossing
         methods = dialect.methods
         self._handlers: Mapping[str, Handler] = {
             "server/discover": self._discover,
@@ -96,51 +87,46 @@ class ModernFront:
         pinned: str | None,  # noqa: ARG002 - of the protocol; a modern client has one dialect
     ) -> web.StreamResponse:
         """Answer one message of a modern client. Raises ShimError."""
-        if message is None:
-            raise not_allowed("POST")
-        if isinstance(message, Notification):
+        asked = admitted(self._config, http, message, ctx, reply)
+        if asked is None:
             return reply.empty(202)
-        if isinstance(message, Response):
-            raise invalid_request("a modern client sends no responses: answer by tasks/update or a retry")
-        trace = ctx.trace
-        trace.method = message.method
-        meta = read_modern_meta(message.params)
-        for one in check_modern_headers(
-            http.headers, message, meta.version, missing_name=self._config.modern.missing_mcp_name
-        ):
-            trace.lenient(one.rule, one.detail)
-        handler = self._handlers.get(message.method)
+        request, meta = asked
+        params = request.params
+        keyed = keyed_call(http, ctx, params, params) if request.method == CALL else None
+        return await self.serve(Call(request, meta, ctx, self.upstream, keyed), reply)
+
+    async def serve(self, call: Call, reply: Reply) -> web.StreamResponse:
+        """Answer a request that was checked, by the hub's verbs. Raises ShimError."""
+        request, ctx = call.request, call.ctx
+        handler = self._handlers.get(request.method)
         if handler is None:
-            trace.rule("ML-GONE")
-            raise method_not_found(message.method)
-        if message.method in self._needs_extension and not meta.declares_tasks:
-            trace.rule("ML-UNDECLARED")
+            ctx.trace.rule("ML-GONE")
+            raise method_not_found(request.method)
+        if request.method in MAY_ASK:
+            refuse_declined(request.params)
+        if request.method in self._needs_extension and not call.meta.declares_tasks:
+            ctx.trace.rule("ML-UNDECLARED")
             raise missing_capability()
-        _fill(ctx, meta, reply)
-        params = message.params
-        keyed = keyed_call(http, ctx, params, params) if message.method == CALL else None
-        call = Call(message, meta, ctx, self.upstream, keyed)
-        if keyed is not None:
+        if call.keyed is not None:
             reply.endure()
-        if message.method in self._stored or keyed is not None:
+        if request.method in self._stored or call.keyed is not None:
             await self._vouching.ensure(ctx)
-        response = await handler(call)
+        response = as_input_required(await handler(call), request.method, call.meta.capabilities)
         if response.error is not None:
             code, error_message, data = modern_error(response.error)
-            trace.code = code
-            return await reply.send(
-                write_error(message.id, code, error_message, data), status_of(code, Era.MODERN)
-            )
-        return await reply.send(write_result(message.id, response.result or b"{}"))
+            ctx.trace.code = code
+            body = write_error(request.id, code, error_message, data)
+            return await reply.send(body, status_of(code, Era.MODERN))
+        return await reply.send(write_result(request.id, response.result or b"{}"))
 
     async def _discover(self, call: Call) -> Response:
         call.ctx.trace.rule("ML-DISCOVER")
         facts = await call.upstream.facts(call.ctx)
-        return _result(discover_result(facts.init, has_tasks=facts.has_tasks))
+        return _result(self._crossing.discovered(facts.init, has_tasks=facts.has_tasks))
 
     async def _plain(self, call: Call) -> Response:
         response = await call.upstream.plain(
-            call.ctx, call.request.method, legacy_params(call.request.params, call.meta)
+            call.ctx, call.request.method, self._crossing.params(call.request.params, call.meta)
         )
         return await self._enveloped(call, response)
 
@@ -161,11 +147,12 @@ class ModernFront:
 
     async def _run_tool(self, call: Call, tool: str) -> Response:
         plan = await self._tasks.plan(call.ctx, call.upstream, tool, declared=call.meta.declares_tasks)
+        call.ctx.takes_tasks = plan.as_task
         if not plan.as_task:
             return await self._plain(call)
         call.ctx.trace.rule("ML-CREATE")
         made = await self._tasks.create(
-            call.ctx, call.upstream, legacy_params(call.request.params, call.meta),
+            call.ctx, call.upstream, self._crossing.params(call.request.params, call.meta),
             ttl_ms=self._config.tasks.default_ttl_ms,
         )  # fmt: skip
         if isinstance(made, Response):
@@ -179,35 +166,29 @@ class ModernFront:
 
     async def _get(self, call: Call) -> Response:
         call.ctx.trace.rule("ML-GET")
-        row = await self._tasks.get(call.ctx, _task_id(call.request.params))
+        row = await self._tasks.get(call.ctx, task_id_of(call.request.params))
         task = await self._tasks.shown(call.ctx, row)
+        if task.error is not None:
+            task = replace(task, error=recoded(task.error))
         return _result(write_get(self._dialect, task))
 
     async def _update(self, call: Call) -> Response:
         call.ctx.trace.rule("ML-UPDATE")
-        raw = call.request.params.get("inputResponses")
-        if raw is None:
-            raise invalid_params("params.inputResponses: expected an object of answers by key")
-        try:
-            responses = rawjson.strict_members(raw)
-            for answer in responses.values():
-                rawjson.members(answer)
-        except rawjson.RawJsonError as exc:
-            raise invalid_params(f"params.inputResponses: {exc}") from exc
-        await self._tasks.update(call.ctx, _task_id(call.request.params), responses)
+        responses = responses_of(call.request.params)
+        await self._tasks.update(call.ctx, task_id_of(call.request.params), responses)
         return _result(ACK)
 
     async def _cancel(self, call: Call) -> Response:
         call.ctx.trace.rule("ML-CANCEL")
-        await self._tasks.cancel(call.ctx, _task_id(call.request.params))
+        await self._tasks.cancel(call.ctx, task_id_of(call.request.params))
         return _result(ACK)
 
     async def _enveloped(self, call: Call, response: Response) -> Response:
         if response.result is None:
             return response
         facts = await call.upstream.facts(call.ctx)
-        server_info = facts.init.get("serverInfo")
-        return _result(modern_result(response.result, method=call.request.method, server_info=server_info))
+        method, server_info = call.request.method, facts.init.get("serverInfo")
+        return _result(self._crossing.result(response.result, method=method, server_info=server_info))
 
 
 def _outcome(row: TaskRow) -> Response:
@@ -218,22 +199,5 @@ def _outcome(row: TaskRow) -> Response:
     return Response(None, None, error)
 
 
-def _fill(ctx: Context, meta: ModernMeta, reply: Reply) -> None:
-    ctx.client_name, ctx.client_version = meta.client_name, meta.client_version
-    ctx.trace.client_name, ctx.trace.client_version = meta.client_name, meta.client_version
-    ctx.kinds, ctx.capabilities = meta.kinds, meta.capabilities
-    ctx.progress_token = meta.progress_token
-    ctx.log_level = meta.log_level
-    ctx.takes_tasks = meta.declares_tasks
-    ctx.notify = reply.notify
-
-
 def _result(result: bytes) -> Response:
     return Response(None, result, None)
-
-
-def _task_id(params: Members) -> str:
-    task_id = rawjson.string(params.get("taskId"))
-    if task_id is None:
-        raise invalid_params("params.taskId: expected a string")
-    return task_id

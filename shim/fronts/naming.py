@@ -15,8 +15,6 @@ from shim.wire.jsonrpc import Message, Notification, Request, Response
 Asking = TypeVar("Asking", bound=Request | Notification)
 Said = TypeVar("Said", bound=Message)
 
-_TASK_ID = "taskId"
-
 
 class Names:
     """Puts one id in the place of the other, in what a session's two ends say to each other."""
@@ -28,7 +26,7 @@ class Names:
     def named(self, message: Request | Notification) -> str | None:
         """Give the task that a server's message is about, by the server's id."""
         if message.method == self._upstream.dialect.methods.status_notification:
-            return rawjson.string(message.params.get(_TASK_ID))
+            return self._upstream.dialect.named(message.params)
         return related_task_of(message.params)
 
     async def renamed(self, upstream_task_id: str, session_id: str) -> TaskRow | None:
@@ -45,8 +43,8 @@ class Names:
         params = message.params
         if related_task_of(params) == row.upstream_task_id:
             params = _related_to(params, row.task_id)
-        if rawjson.string(params.get(_TASK_ID)) == row.upstream_task_id:
-            params = {**params, _TASK_ID: rawjson.encode(row.task_id)}
+        if self._upstream.dialect.named(params) == row.upstream_task_id:
+            params = {**params, **self._upstream.dialect.naming(row.task_id)}
         return replace(message, params=params)
 
     async def inwards(self, message: Said, ctx: Context) -> Said:

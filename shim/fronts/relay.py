@@ -1,10 +1,11 @@
-"""Passing a legacy client's exchange through, byte for byte, with an eye on what concerns tasks (LL-1).
+"""Passing an exchange of two sides that speak alike through, byte for byte (LL-1, MM-1).
 
 The request is re-built from its parsed members; the answer and its streams go back as they came. A
 `Tap` sees each message on the way and may hold it until something is on disk.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 import aiohttp
 from aiohttp import hdrs, web
@@ -23,8 +24,23 @@ DROPPED = b""
 Opened = Callable[[aiohttp.ClientResponse, bytes], Awaitable[bytes | None]]
 """Sees a whole answer with its headers; bytes replace it."""
 
-_BACK = ("Mcp-Session-Id", "WWW-Authenticate", "Retry-After", "Allow", "Mcp-Protocol-Version")
-_ONWARDS = ("Accept", "Mcp-Session-Id", "Mcp-Protocol-Version", "Last-Event-ID")
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """The headers that pass as they are between two sides of one era (HEADERS)."""
+
+    era: Era
+    onwards: tuple[str, ...]
+    back: tuple[str, ...]
+
+
+LEGACY_HEADERS = Passed(
+    Era.LEGACY,
+    ("Accept", "Mcp-Session-Id", "Mcp-Protocol-Version", "Last-Event-ID"),
+    ("Mcp-Session-Id", "WWW-Authenticate", "Retry-After", "Allow", "Mcp-Protocol-Version"),
+)
+MODERN_HEADERS = Passed(Era.MODERN, ("Accept",), ("WWW-Authenticate", "Retry-After", "Allow"))
+
 _JSON = b"{"
 _UNAUTHORIZED = (401, 403)
 
@@ -32,9 +48,10 @@ _UNAUTHORIZED = (401, 403)
 class Relay:
     """Forwards exchanges to one upstream."""
 
-    def __init__(self, link: Link, authority: Authority) -> None:
+    def __init__(self, link: Link, authority: Authority, passed: Passed = LEGACY_HEADERS) -> None:
         self._link = link
         self._authority = authority
+        self._passed = passed
 
     async def forward(
         self,
@@ -43,21 +60,23 @@ class Relay:
         reply: Reply,
         body: bytes | None,
         *,
+        mirrored: Sequence[tuple[str, str]] = (),
         tap: Tap | None = None,
         opened: Opened | None = None,
     ) -> web.StreamResponse:
         """Send the request on and the answer back. Raises NeverSent, Interrupted.
 
-        `opened` sees a whole JSON answer together with its headers (a session being opened).
+        `mirrored` are headers that say what the body says; `opened` sees a whole JSON answer together with
+        its headers (a session being opened).
         """
+        headers = [*mirrored, *self._headers(http, ctx, has_body=body is not None)]
         with self._link.counting(ctx.trace.method or "other") as counted:
-            return await self._exchange(http, ctx, reply, body, tap, opened, counted)
+            return await self._exchange(http, headers, ctx, reply, body, tap, opened, counted)
 
     async def _exchange(
-        self, http: web.BaseRequest, ctx: Context, reply: Reply, body: bytes | None,
-        tap: Tap | None, opened: Opened | None, counted: Counted,
+        self, http: web.BaseRequest, headers: Sequence[tuple[str, str]], ctx: Context, reply: Reply,
+        body: bytes | None, tap: Tap | None, opened: Opened | None, counted: Counted,
     ) -> web.StreamResponse:  # fmt: skip
-        headers = self._headers(http, ctx, has_body=body is not None)
         ctx.trace.upstream_calls += 1
         response = await self._link.send(http.method, headers, body, patient=True)
         async with response:
@@ -68,7 +87,7 @@ class Relay:
                 self._authority.accepted(ctx)
             elif response.status in _UNAUTHORIZED:
                 self._authority.refused(ctx)
-            for name in _BACK:
+            for name in self._passed.back:
                 for value in response.headers.getall(name, ()):
                     reply.add_header(name, value)
             if media_type(response.headers) == SSE_TYPE:
@@ -79,7 +98,7 @@ class Relay:
             if _is_error(answer):
                 reply.failed()
                 counted.outcome = "error"
-                self._link.judge(Era.LEGACY, response.status, answer)
+                self._link.judge(self._passed.era, response.status, answer)
             if opened is not None:
                 answer = await opened(response, answer) or answer
             elif tap is not None and answer.lstrip()[:1] == _JSON:
@@ -108,7 +127,7 @@ class Relay:
         return await reply.end_stream()
 
     def _headers(self, http: web.BaseRequest, ctx: Context, *, has_body: bool) -> list[tuple[str, str]]:
-        headers = [(name, value) for name in _ONWARDS for value in http.headers.getall(name, ())]
+        headers = [(name, value) for name in self._passed.onwards for value in http.headers.getall(name, ())]
         if has_body:
             headers.append((hdrs.CONTENT_TYPE, "application/json"))
         headers.extend(self._authority.headers(ctx))

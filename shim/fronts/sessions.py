@@ -35,11 +35,11 @@ class ClientSessions:
         row = await self._ledger.session_of(ctx.caller.key, session_id)
         if row is None or row.closed or row.side != "client":
             known = await self._ledger.session(session_id)
-            if known is None and await self._adopt(session_id, ctx):
-                return await self._ledger.session_of(ctx.caller.key, session_id)
-            foreign = known is not None and known.caller != ctx.caller.key
-            ctx.trace.denied("session_foreign" if foreign else "unknown_session")
-            raise unknown_session()
+            row = await self._adopt(session_id, ctx) if known is None else None
+            if row is None:
+                foreign = known is not None and known.caller != ctx.caller.key
+                ctx.trace.denied("session_foreign" if foreign else "unknown_session")
+                raise unknown_session()
         ctx.trace.client_name, ctx.trace.client_version = row.client_name, row.client_version
         ctx.client_name, ctx.client_version, ctx.kinds = row.client_name, row.client_version, row.kinds
         ctx.capabilities = dict.fromkeys(row.kinds, b"{}")
@@ -93,7 +93,7 @@ class ClientSessions:
         await self._ledger.close_session(session.session_id)
         ctx.trace.event("session.closed", side="client", reason="delete")
 
-    async def _adopt(self, session_id: str, ctx: Context) -> bool:
+    async def _adopt(self, session_id: str, ctx: Context) -> SessionRow | None:
         """Take over a session that was opened before the shim stood here, while the operator allows it.
 
         Only if upstream accepts it with the request's own credential (OWN-ADOPT).
@@ -101,13 +101,13 @@ class ClientSessions:
         until = self._config.ownership.adopt_until
         now_ms = self._clock.now_ms()
         if until is None or now_ms >= until.timestamp() * 1000:
-            return False
+            return None
         if not await self._upstream.accepts_session(ctx, session_id):
-            return False
-        row = self._row(session_id, b"{}", ctx, None)
-        await self._ledger.add_session(replace(row, version="2025-11-25"))
+            return None
+        row = replace(self._row(session_id, b"{}", ctx, None), version="2025-11-25")
+        await self._ledger.add_session(row)
         ctx.trace.event("adopted", task_id=None)
-        return True
+        return row
 
     def _row(self, session_id: str, init: bytes, ctx: Context, dialect: Dialect | None) -> SessionRow:
         now_ms = self._clock.now_ms()

@@ -1,5 +1,7 @@
 """A dialect: one way of speaking about tasks, as a table of facts (CS-TABLE)."""
 
+from collections.abc import Mapping
+
 import msgspec
 from pydantic import ValidationError
 
@@ -53,6 +55,18 @@ class Dialect(Facts):
     def cancel_of_ended(self) -> str:
         """Say what cancelling an ended task gives: `ack` or `error`."""
         return self.carries.cancel_of_ended
+
+    def naming(self, task_id: str) -> Members:
+        """Build the params that name a task."""
+        return {self.fields.task_id: rawjson.encode(task_id)}
+
+    def named(self, params: Members) -> str | None:
+        """Give the task that params name; None where they name none."""
+        return rawjson.string(params.get(self.fields.task_id))
+
+    def answering(self, task_id: str, responses: Mapping[str, bytes]) -> Members:
+        """Build the params that answer a task's questions."""
+        return {**self.naming(task_id), str(self.fields.input_responses): rawjson.join(responses)}
 
     def create_request(self, params: Members, ttl_ms: int | None) -> tuple[str, Members]:
         """Build the request that asks this dialect's server for a task: method and params."""

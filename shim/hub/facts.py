@@ -75,7 +75,7 @@ class Create(Table):
 
 
 class Fields(Table):
-    """The names of a task object's members, or false where the dialect has no such member."""
+    """The names of a task's members, in the task and beside its id, or false where the dialect lacks one."""
 
     task_id: Name
     status: Name
@@ -85,6 +85,7 @@ class Fields(Table):
     ttl: NameOrFalse
     poll_interval: NameOrFalse
     input_requests: NameOrFalse
+    input_responses: NameOrFalse
     result: NameOrFalse
     error: NameOrFalse
 

@@ -68,4 +68,6 @@ def _way_gaps(facts: Facts) -> list[Gap]:
         found.append(Gap(("carries", "ttl_always"), "true, but fields.ttl is false"))
     if facts.fields.input_requests and not facts.carries.input_stream and not facts.methods.answer:
         found.append(Gap(("methods", "answer"), "false, but questions stand in the task and on no stream"))
+    if facts.methods.answer and not facts.fields.input_responses:
+        found.append(Gap(("fields", "input_responses"), "false, but methods.answer is a method"))
     return found

@@ -23,6 +23,10 @@ _ANSWER = (
     "UPDATE input SET state = 'answered', response = ?, by = ? "
     "WHERE task_pk = ? AND key = ? AND state = 'outstanding' RETURNING n"
 )
+_RELEASE = (
+    "UPDATE input SET state = 'outstanding', response = NULL, by = NULL "
+    "WHERE task_pk = ? AND key = ? AND state = 'answered'"
+)
 _DELIVER = "UPDATE input SET state = 'delivered' WHERE task_pk = ? AND key = ? AND state = 'answered'"
 _CLOSE = "UPDATE input SET state = 'closed' WHERE task_pk = ? AND state IN ('outstanding', 'answered')"
 
@@ -64,6 +68,10 @@ class Inputs(Part):
     async def deliver_input(self, task_pk: int, key: str) -> None:
         """Note that the upstream has the answer."""
         await self._change(task_pk, (_DELIVER, (task_pk, key)))
+
+    async def release_input(self, task_pk: int, key: str) -> None:
+        """Ask again: the upstream would not have the answer."""
+        await self._change(task_pk, (_RELEASE, (task_pk, key)))
 
     async def close_inputs(self, task_pk: int) -> None:
         """Close what is not delivered (INPUT-END)."""

@@ -75,7 +75,7 @@ class Ledger(Protocol):
     async def mark_cancel(self, pk: int) -> None:
         """Note that its owner asked to cancel it."""
 
-    async def map_task(self, pk: int, upstream_task_id: str, session_id: str | None) -> None:
+    async def map_task(self, pk: int, upstream_task_id: str, session_id: str | None, *, driven: bool) -> None:
         """Note that a local task is one of the server's from now on (LM-CREATE)."""
 
     async def open_local_tasks(self, *, limit: int) -> list[TaskRow]:
@@ -94,6 +94,9 @@ class Ledger(Protocol):
         self, caller: str, *, after: int | None, limit: int, client_session: str | None = None
     ) -> list[TaskRow]:
         """Give a caller's tasks without payloads, newest first, from below the key `after` (LL-LIST)."""
+
+    async def results(self, pks: Sequence[int]) -> dict[int, bytes]:
+        """Give the results that tasks ended with, of those that have one, in one read."""
 
     async def open_tasks(
         self, *, upstream: str | None = None, session_id: str | None = None, limit: int
@@ -171,6 +174,9 @@ class Ledger(Protocol):
 
     async def asked_under(self, session_id: str, request_id: bytes) -> AskRow | None:
         """Give the question that was sent over a session under an id."""
+
+    async def release_input(self, task_pk: int, key: str) -> None:
+        """Make an answered question outstanding again: the upstream would not have the answer."""
 
     async def close_inputs(self, task_pk: int) -> None:
         """Close what is not delivered (INPUT-END)."""

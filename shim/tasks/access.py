@@ -1,18 +1,22 @@
 """The way to a task: whose it is comes first, and everything else looks the same (OWN-CHECK)."""
 
-from shim.ledger.protocol import Ledger
 from shim.ledger.records import TaskRow
+from shim.tasks.adopt import adopt
+from shim.tasks.room import Room
 from shim.upstreams.base import Context
 from shim.wire.errors import task_expired, unknown_task
 
 
-async def own(ledger: Ledger, ctx: Context, task_id: str) -> TaskRow:
+async def own(room: Room, ctx: Context, task_id: str) -> TaskRow:
     """Give the caller's task. Not theirs and not there raise the same error; only the log tells which."""
     ctx.trace.task_id = task_id
-    found = await ledger.lookup(ctx.caller.key, task_id)
-    if found.row is None:
+    found = await room.ledger.lookup(ctx.caller.key, task_id)
+    row = found.row
+    if row is None and found.reason == "unknown_task":
+        row = await adopt(room, ctx, task_id)
+    if row is None:
         ctx.trace.denied(found.reason or "unknown_task")
         raise unknown_task()
-    if found.row.purged:
+    if row.purged:
         raise task_expired()
-    return found.row
+    return row

@@ -39,6 +39,13 @@ async def plan(room: Room, ctx: Context, upstream: Upstream, tool: str, *, decla
     return Plan(as_task=support == "optional" and declared and room.config.tasks.optional == "task")
 
 
+async def room_for_one_more(room: Room, ctx: Context) -> None:
+    """Refuse a task of a caller that has `limits.open_tasks_per_caller` open. Raises ClientFault."""
+    if await room.ledger.open_count_by_caller(ctx.caller.key) >= room.config.limits.open_tasks_per_caller:
+        ctx.trace.denied("limit")
+        raise too_many("too many open tasks of this caller (limits.open_tasks_per_caller)", retry_after_s=1)
+
+
 async def create(
     room: Room,
     ctx: Context,
@@ -73,12 +80,10 @@ async def _create(
     session: SessionRow | None,
     local: LocalTasks | None,
 ) -> TaskRow | Response:
-    if await room.ledger.open_count_by_caller(ctx.caller.key) >= room.config.limits.open_tasks_per_caller:
-        ctx.trace.denied("limit")
-        raise too_many("too many open tasks of this caller (limits.open_tasks_per_caller)", retry_after_s=1)
-    if local is not None:
-        return await local.create(ctx, upstream, params, ttl_ms=ttl_ms)
+    await room_for_one_more(room, ctx)
     session_id = session.session_id if session is not None else None
+    if local is not None:
+        return await local.create(ctx, upstream, params, ttl_ms=ttl_ms, session_id=session_id)
     made = await upstream.create(ctx, params, ttl_ms, session_id=session_id)
     if isinstance(made, Answered):
         return made.response

@@ -20,8 +20,8 @@ from shim.upstreams.base import Context
 from shim.upstreams.http import Denied, NeverSent
 from shim.wire.envelope import modern_result
 from shim.wire.errors import ClientFault, ShimError, invalid_params, outcome_unknown, too_many
+from shim.wire.hosting import legacy_result
 from shim.wire.jsonrpc import Response
-from shim.wire.modern import bare_result
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class Idempotency:
             return response
         if to.era == "modern":
             return Response(None, modern_result(response.result, method=CALL, server_info=None), None)
-        return Response(None, bare_result(response.result), None)
+        return Response(None, legacy_result(response.result)[0], None)
 
 
 def _stored(call: Keyed, known: IdemRow) -> Answer:

@@ -54,23 +54,27 @@ class LocalTasks:
             await self._observer.end(row, End(Status.FAILED, error=outcome_unknown().error_object()))
 
     async def create(
-        self, ctx: Context, upstream: Upstream, params: Members, *, ttl_ms: int | None
-    ) -> TaskRow | Response:
+        self, ctx: Context, upstream: Upstream, params: Members, *, ttl_ms: int | None,
+        session_id: str | None = None,
+    ) -> TaskRow | Response:  # fmt: skip
         """Call the tool and give a handle: the server's own task, or a local one. Raises ShimError.
 
-        An error that comes before any handle is the answer, and there is no task.
+        An error that comes before any handle is the answer, and there is no task. `session_id` is a session
+        that the client drives itself.
         """
         progress = _Progress(self._questions)
         behind = replace(ctx, notify=progress.heard, progress_token=b'"progress"')
-        call = asyncio.create_task(upstream.create(behind, params, ttl_ms), name="local-call")
+        call = asyncio.create_task(
+            upstream.create(behind, params, ttl_ms, session_id=session_id), name="local-call"
+        )
         self._room.keep(call)
         await self._at_most(call, self._room.config.tasks.handle_after_ms)
         if call.done():
             made = call.result()
             if isinstance(made, Created):
                 row = await record(
-                    self._room, ctx, upstream, made.reading, session_id=made.session_id, driven=False,
-                    tool=rawjson.string(params.get("name")), meta=made.meta,
+                    self._room, ctx, upstream, made.reading, session_id=made.session_id,
+                    driven=session_id is not None, tool=rawjson.string(params.get("name")), meta=made.meta,
                 )  # fmt: skip
                 await upstream.keep(row)
                 return row
@@ -78,8 +82,8 @@ class LocalTasks:
                 return made.response
         row = await self._hand_out(ctx, upstream, params, ttl_ms)
         progress.pk = row.pk
-        work = self._room.start(self._follow(behind, upstream, row, params, call), f"local {row.pk}")
-        self._calls[row.pk] = _Call(work)
+        follow = self._follow(behind, upstream, row, params, call, session_id)
+        self._calls[row.pk] = _Call(self._room.start(follow, f"local {row.pk}"))
         return row
 
     # -- what the verbs ask of a local task ----------------------------------------------------
@@ -134,7 +138,7 @@ class LocalTasks:
 
     async def _follow(
         self, ctx: Context, upstream: Upstream, row: TaskRow, params: Members,
-        call: "asyncio.Task[Created | Answered]",
+        call: "asyncio.Task[Created | Answered]", session_id: str | None,
     ) -> None:  # fmt: skip
         """Take what comes of the call into the task, however many rounds of questions it has."""
         try:
@@ -144,7 +148,8 @@ class LocalTasks:
                 if more is None:
                     break
                 responses = await self._ask(ctx, row, more, number)
-                made = await upstream.create(ctx, more.retry(params, responses), row.ttl_ms)
+                retried = more.retry(params, responses)
+                made = await upstream.create(ctx, retried, row.ttl_ms, session_id=session_id)
         except asyncio.CancelledError:
             call.cancel()
             raise
@@ -152,14 +157,16 @@ class LocalTasks:
             await self._observer.end(row, End(Status.FAILED, error=fault.error_object()), ctx=ctx)
             return
         if isinstance(made, Created):
-            await self._map(ctx, upstream, row, made)
+            await self._map(ctx, upstream, row, made, driven=session_id is not None)
         else:
             await self._observer.end(row, self._end(made.response), ctx=ctx)
 
-    async def _map(self, ctx: Context, upstream: Upstream, row: TaskRow, made: Created) -> None:
+    async def _map(
+        self, ctx: Context, upstream: Upstream, row: TaskRow, made: Created, *, driven: bool
+    ) -> None:
         """Let the handle stand for the task that the server made after all."""
         self._calls.pop(row.pk, None)
-        await self._room.ledger.map_task(row.pk, made.reading.task.task_id, made.session_id)
+        await self._room.ledger.map_task(row.pk, made.reading.task.task_id, made.session_id, driven=driven)
         row = await self._room.ledger.own_task(row.pk)
         await upstream.keep(row)
         task = made.reading.task

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from shim.hub.codec import CodecError
+from shim.hub.codec import CodecError, Reading
 from shim.hub.rawjson import RawJsonError
 from shim.hub.status import TERMINAL, Status
 from shim.hub.task import Task
@@ -65,6 +65,15 @@ class Observer:
             flight.add_done_callback(lambda _: self._flights.pop(key, None))
         return await asyncio.shield(flight)
 
+    async def take(self, ctx: Context, row: TaskRow, reading: Reading) -> TaskRow:
+        """Take in what a look at a task showed, whoever looked, and give the task as it now is."""
+        self._unknown_since.pop(row.pk, None)
+        for one in reading.lenient:
+            ctx.trace.lenient(one.rule, one.detail)
+        latest = await self._advance(ctx, row, reading.task)
+        self._remember(latest)
+        return latest
+
     async def record(self, row: TaskRow, task: Task, *, ctx: Context | None = None) -> TaskRow:
         """Take one observation of a task that has not ended into the ledger."""
         observed = await self._room.ledger.observe(
@@ -101,6 +110,26 @@ class Observer:
         await self._results.drop(row.pk)
         return observed.row
 
+    async def missed(self, ctx: Context, row: TaskRow) -> TaskRow:
+        """Act on an upstream that does not know the task: lost only when said twice (ML-SESSION-LOST).
+
+        Raises task_expired after its ttl.
+        """
+        room = self._room
+        now_ms = room.clock.now_ms()
+        if row.cancel_requested:
+            return await self.end(row, End(Status.CANCELLED), ctx=ctx)
+        if row.max_ttl_ms is not None and now_ms > row.first_seen_ms + row.max_ttl_ms:
+            await room.ledger.expire(row.pk, now_ms)
+            raise task_expired()
+        since = self._unknown_since.setdefault(row.pk, room.clock.ticks_ms())
+        if room.clock.ticks_ms() - since < room.config.tasks.lost_confirm_ms:
+            return row
+        del self._unknown_since[row.pk]
+        fault = lost_task()
+        ctx.trace.event("task.lost", task_id=row.task_id, reason="unknown_twice")
+        return await self.end(row, End(Status.FAILED, error=error(fault.code, fault.message)), ctx=ctx)
+
     def _fresh(self, row: TaskRow, seen: _Seen) -> bool:
         hint = row.poll_interval_ms or self._room.config.tasks.default_poll_interval_ms
         age_ms = self._room.clock.ticks_ms() - seen.at_ticks_ms
@@ -110,18 +139,13 @@ class Observer:
         try:
             reading = await self._room.upstream(row).get(ctx, row)
         except TaskUnknown:
-            return await self._missed(ctx, row)
+            return await self.missed(ctx, row)
         except SessionLost:
             return row
         except (CodecError, RawJsonError) as exc:
             ctx.trace.event("upstream.invalid", rule="HUB-4", detail=str(exc))
             raise UpstreamFault(-32603, f"the upstream's answer cannot be read: {exc}", 502) from exc
-        self._unknown_since.pop(row.pk, None)
-        for one in reading.lenient:
-            ctx.trace.lenient(one.rule, one.detail)
-        latest = await self._advance(ctx, row, reading.task)
-        self._remember(latest)
-        return latest
+        return await self.take(ctx, row, reading)
 
     async def _advance(self, ctx: Context, row: TaskRow, task: Task) -> TaskRow:
         if row.status in TERMINAL:
@@ -182,23 +206,6 @@ class Observer:
                     await changed.wait()
             except TimeoutError:
                 return
-
-    async def _missed(self, ctx: Context, row: TaskRow) -> TaskRow:
-        """Act on an upstream that does not know the task: lost only when said twice (ML-SESSION-LOST)."""
-        room = self._room
-        now_ms = room.clock.now_ms()
-        if row.cancel_requested:
-            return await self.end(row, End(Status.CANCELLED), ctx=ctx)
-        if row.max_ttl_ms is not None and now_ms > row.first_seen_ms + row.max_ttl_ms:
-            await room.ledger.expire(row.pk, now_ms)
-            raise task_expired()
-        since = self._unknown_since.setdefault(row.pk, room.clock.ticks_ms())
-        if room.clock.ticks_ms() - since < room.config.tasks.lost_confirm_ms:
-            return row
-        del self._unknown_since[row.pk]
-        fault = lost_task()
-        ctx.trace.event("task.lost", task_id=row.task_id, reason="unknown_twice")
-        return await self.end(row, End(Status.FAILED, error=error(fault.code, fault.message)), ctx=ctx)
 
     def _remember(self, row: TaskRow) -> None:
         self._seen[row.pk] = _Seen(self._room.clock.ticks_ms(), row.last_updated_at)

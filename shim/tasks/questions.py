@@ -5,6 +5,7 @@ acknowledged and then delivered until the server takes it, forgets the session, 
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -13,7 +14,7 @@ from shim.audit.trace import Trace
 from shim.hub import rawjson
 from shim.hub.status import TERMINAL, Status
 from shim.hub.task import Task
-from shim.ledger.records import InputRow, TaskRow
+from shim.ledger.records import InputRow, InputState, TaskRow
 from shim.tasks.room import Room
 from shim.tasks.terminal import End, error
 from shim.upstreams.base import Context, Question, SessionLost
@@ -30,6 +31,15 @@ KINDS: Mapping[str, str] = {
 _REFUSED = -32601
 _INTERNAL = -32603
 _RETRY_MS = (200, 1_000, 5_000, 15_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Answers that were stored as the first ones, and by key all that may go on to the server."""
+
+    claimed: list[InputRow]
+    onwards: dict[str, bytes]
+    """What was answered before is left out; what is not known here is the server's to judge."""
 
 
 class Ends(Protocol):
@@ -161,10 +171,23 @@ class Questions:
 
         `by` says how they came: "update" or "session".
         """
-        outstanding = {one.key: one for one in await self._room.ledger.inputs(row.pk)}
+        claim = await self.claim(ctx, row, responses, by=by)
+        for asked in claim.claimed:
+            self.deliver(row, asked)
+        if responses:
+            await self._settle(row)
+
+    async def claim(
+        self, ctx: Context, row: TaskRow, responses: Mapping[str, bytes], *, by: str = "update"
+    ) -> Claim:
+        """Store the first answer to each outstanding question, for whoever brings it to the server."""
+        states: tuple[InputState, ...] = ("outstanding", "answered", "delivered", "closed")
+        known = {one.key: one for one in await self._room.ledger.inputs(row.pk, states)}
+        claim = Claim([], {})
         for key, raw in responses.items():
-            asked = outstanding.get(key)
+            asked = known.get(key)
             if asked is None:
+                claim.onwards[key] = raw
                 continue
             response = _as_response(ctx, asked, raw)
             if await self._room.ledger.answer_input(row.pk, key, response, by=by):
@@ -173,9 +196,21 @@ class Questions:
                 ctx.trace.event(
                     name, task_id=row.task_id, key=key, kind=asked.kind, waited_ms=now_ms - asked.asked_ms
                 )
-                self.deliver(row, replace(asked, state="answered", response=response))
-        if responses:
-            await self._settle(row)
+                claim.claimed.append(replace(asked, state="answered", response=response))
+                claim.onwards[key] = response
+        return claim
+
+    async def taken(self, row: TaskRow, claim: Claim) -> None:
+        """Note that the server has the answers that were claimed."""
+        for asked in claim.claimed:
+            await self._room.ledger.deliver_input(row.pk, asked.key)
+        await self._settle(row)
+
+    async def refused(self, row: TaskRow, claim: Claim) -> None:
+        """Ask again: the server would not have the answers that were claimed."""
+        for asked in claim.claimed:
+            await self._room.ledger.release_input(row.pk, asked.key)
+        self._room.changes.publish(row.pk)
 
     def deliver(self, row: TaskRow, asked: InputRow) -> None:
         """Deliver a stored answer in the background, once."""

@@ -33,7 +33,7 @@ async def record(
     task, now_ms = reading.task, room.clock.now_ms()
     for one in reading.lenient:
         ctx.trace.lenient(one.rule, one.detail)
-    shown_id = task.task_id if ctx.caller.kind != "none" or _unguessable(task.task_id) else _minted()
+    shown_id = task.task_id if ctx.caller.kind != "none" or is_unguessable(task.task_id) else _minted()
     status = Status.WORKING if task.status in TERMINAL else task.status
     # an end is written when its payload is here; a question when it was captured
     status = Status.WORKING if status is Status.INPUT_REQUIRED else status
@@ -70,7 +70,7 @@ def _minted() -> str:
     return f"ts-{secrets.token_hex(_ID_BYTES)}"
 
 
-def _unguessable(task_id: str) -> bool:
+def is_unguessable(task_id: str) -> bool:
     """Tell whether an id has at least 128 random bits by its form: a UUID, or long enough to hold them."""
     try:
         return uuid.UUID(task_id).version == 4  # noqa: PLR2004 - the random one

@@ -32,6 +32,8 @@ class Room:
     clock: Clock
     sink: AuditSink
     changes: Changes = field(default_factory=Changes)
+    adopting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a task is looked for that the ledger does not know (OWN-ADOPT)."""
     local: Holder | None = None
     """Where the tasks live that no server has."""
     background: set[asyncio.Task[Any]] = field(default_factory=set)

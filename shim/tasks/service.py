@@ -111,6 +111,6 @@ class Tasks:
         return await self.listing.page(ctx, cursor, client_session)
 
     async def _own(self, ctx: Context, task_id: str) -> TaskRow:
-        row = await own(self.room.ledger, ctx, task_id)
+        row = await own(self.room, ctx, task_id)
         self.room.ledger.touch(row.pk, self.room.clock.now_ms())
         return row

@@ -93,8 +93,10 @@ class Watchers:
         while (row := await room.ledger.own_task(pk)).status not in TERMINAL:
             hint_ms = row.poll_interval_ms or room.config.tasks.default_poll_interval_ms
             await room.clock.sleep_ms(hint_ms * slowness * random.uniform(*_JITTER))  # noqa: S311 - no secret
+            ctx = room.own_context(row)
+            await room.credential(ctx, row)
             try:
-                await self._observer.current(room.own_context(row), row)
+                await self._observer.current(ctx, row)
             except ClientFault:  # it has expired
                 room.changes.publish(pk)
                 return

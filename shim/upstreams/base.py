@@ -178,6 +178,9 @@ class Upstream(Holder, Protocol):
     ) -> Created | Answered:
         """Ask for a task, on a client's own session where one is given."""
 
+    async def find(self, ctx: Context, task_id: str) -> Reading | None:
+        """Look for a task that the ledger does not know, where the caller would look (OWN-ADOPT)."""
+
     async def keep(self, row: TaskRow) -> None:
         """Note that the created task is in the ledger; questions that waited for it are let through."""
 

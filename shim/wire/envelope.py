@@ -11,7 +11,16 @@ from shim.hub import rawjson
 from shim.hub.memo import remembered
 from shim.hub.rawjson import Members, RawJsonError
 from shim.wire.era import META_VERSION, MODERN_VERSIONS
-from shim.wire.errors import TASKS_EXTENSION, UpstreamFault, invalid_params, unsupported_version
+from shim.wire.errors import (
+    INTERNAL,
+    INVALID_PARAMS,
+    RESOURCE_NOT_FOUND,
+    TASKS_EXTENSION,
+    URL_ELICITATION,
+    UpstreamFault,
+    invalid_params,
+    unsupported_version,
+)
 
 META_CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
 META_CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
@@ -42,8 +51,8 @@ _MODERN_PARAMS = frozenset(("_meta", "task", "inputResponses", "requestState"))
 _COMPLETE = b'"complete"'
 _NO_CACHE = {"ttlMs": b"0", "cacheScope": b'"private"'}
 _OBJECT = b"{"
-_NOT_FOUND_LEGACY = -32002
-_INVALID_PARAMS = -32602
+_MODERN_CODES = {RESOURCE_NOT_FOUND: INVALID_PARAMS, URL_ELICITATION: INTERNAL}
+"""What stands in the modern era for a code of the old one that has none there."""
 
 
 class ModernMeta(msgspec.Struct, frozen=True):
@@ -55,6 +64,8 @@ class ModernMeta(msgspec.Struct, frozen=True):
     kinds: frozenset[str]
     capabilities: Members
     """The declared values of those kinds, raw."""
+    declared: Members
+    """Everything that was declared, raw."""
     declares_tasks: bool
     log_level: str | None
     progress_token: bytes | None
@@ -91,6 +102,7 @@ def _read_meta(raw: bytes) -> ModernMeta:
         client_version=rawjson.string(info.get("version")) or "0",
         kinds=frozenset(kinds),
         capabilities=kinds,
+        declared=capabilities,
         declares_tasks=_declared(extensions.get(TASKS_EXTENSION)),
         log_level=rawjson.string(meta.get(META_LOG_LEVEL)),
         progress_token=meta.get("progressToken"),
@@ -151,7 +163,16 @@ def modern_error(error: bytes) -> tuple[int, str, bytes | None]:
     raw_code = rawjson.decode(members.get("code", b"-32603"))
     code = raw_code if isinstance(raw_code, int) and not isinstance(raw_code, bool) else -32603
     message = rawjson.string(members.get("message")) or ""
-    return (_INVALID_PARAMS if code == _NOT_FOUND_LEGACY else code), message, members.get("data")
+    return _MODERN_CODES.get(code, code), message, members.get("data")
+
+
+def recoded(error: bytes) -> bytes:
+    """Give a task's error as modern clients know it; what it carries stays as it came (ERRORS)."""
+    members = rawjson.members(error)
+    code = modern_error(error)[0]
+    if code not in _MODERN_CODES.values():
+        return error
+    return rawjson.join({**members, "code": rawjson.encode(code)})
 
 
 def strip_related_task(result: bytes) -> bytes:

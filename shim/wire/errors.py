@@ -3,6 +3,9 @@
 Every error knows how it is answered. Its message is one line that names the fault, the place and the mend.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from shim.hub import rawjson
 
 PARSE_ERROR = -32700
@@ -14,8 +17,10 @@ HEADER_MISMATCH = -32020
 MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 RESOURCE_NOT_FOUND = -32002
+URL_ELICITATION = -32042
 
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
+_TASKS: Mapping[str, Any] = {"extensions": {TASKS_EXTENSION: {}}}
 
 
 class ShimError(Exception):
@@ -108,9 +113,9 @@ def header_mismatch(detail: str) -> ClientFault:
     return ClientFault(HEADER_MISMATCH, f"Header mismatch: {detail}")
 
 
-def missing_capability() -> ClientFault:
-    """Refuse a task method or a task-only tool to a client that did not declare the extension."""
-    data = rawjson.encode({"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}})
+def missing_capability(required: Mapping[str, Any] = _TASKS) -> ClientFault:
+    """Refuse what needs a capability that the client did not declare: the tasks extension, if not another."""
+    data = rawjson.encode({"requiredCapabilities": required})
     return ClientFault(MISSING_CAPABILITY, "Missing required client capability", data=data)
 
 

@@ -20,7 +20,7 @@ _OBJECT = b"{"
 _ENVELOPE = frozenset(("jsonrpc", "id", "method", "params", "result", "error"))
 _PARAMS = frozenset((
     "_meta", "name", "arguments", "uri", "cursor", "method", "params",
-    "task", "taskId", "ttl", "inputResponses", "requestState",
+    "task", "taskId", "ttl", "inputResponses", "requestState", "notifications",
 ))  # fmt: skip
 """What the shim reads: a server that overlooks case must not read more than it did."""
 _strict_meta = remembered(rawjson.strict_members)

@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from shim.hub import rawjson
+from shim.hub.codec import Reading, read_task
+from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.wire.envelope import (
     META_CLIENT_CAPABILITIES,
@@ -30,11 +33,11 @@ def modern_params(
 ) -> Members:
     """Give a request's params with the `_meta` that a modern server wants; foreign keys of `_meta` stay.
 
-    `capabilities` are the kinds of questions the client declared, raw; `takes_tasks` declares the extension.
+    `capabilities` are those the client declared, raw; `takes_tasks` declares the extension.
     """
     declared = dict(capabilities)
     if takes_tasks:
-        declared["extensions"] = rawjson.join({TASKS_EXTENSION: b"{}"})
+        declared["extensions"] = rawjson.join({**_object(declared.get("extensions")), TASKS_EXTENSION: b"{}"})
     meta = {
         **_object(params.get("_meta")),
         META_VERSION: rawjson.encode(MODERN_VERSIONS[0]),
@@ -76,6 +79,14 @@ def more_input(result: bytes | None) -> MoreInput | None:
     if requests[:1] != b"{":
         raise UpstreamFault(-32603, "the upstream's inputRequests are no object", 502)
     return MoreInput(rawjson.members(requests), members.get("requestState"))
+
+
+def read_shown(dialect: Dialect, members: Members) -> Reading:
+    """Read a task as a modern server shows it, its result bare. Raises CodecError, TaskUnknownError."""
+    reading = read_task(dialect, members)
+    if reading.task.result is None:
+        return reading
+    return Reading(replace(reading.task, result=bare_result(reading.task.result)), reading.lenient)
 
 
 def bare_result(result: bytes) -> bytes:

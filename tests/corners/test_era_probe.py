@@ -101,7 +101,7 @@ async def test_a_server_of_another_era_leaves_the_tasks_what_they_were(
         await heard(ml, 2)
         assert (await ml.get())["status"] == "working"
         row = await ml.app.ledger.own_task(1)
-    assert verdicts(ml) == ["legacy", "modern"]
+    assert verdicts(ml)[:2] == ["legacy", "modern"]  # and then what the server says of itself again
     assert row.dialect == "experimental"
 
 

@@ -11,10 +11,11 @@ import pytest
 from shim.app import App, running
 from tests.client import LegacyClient, ModernClient, Reply
 from tests.corners.ml import ALICE, TOOLS
-from tests.scripted import Error, Raw, Scripted, task, text
+from tests.scripted import Error, Raw, Scripted, scripted, task, text
 from tests.shim import config_for
 
 BOB = {"Authorization": "Bearer bob"}
+NOW = "2026-01-01T00:00:00Z"
 KEY = {"Idempotency-Key": "k-1"}
 META = {"io.taskshim/idempotencyKey": "k-1"}
 
@@ -237,3 +238,50 @@ async def test_a_stored_answer_is_not_given_to_a_credential_that_upstream_refuse
         again = await plain(client, headers={**KEY, "MCP-Protocol-Version": "2025-11-25"})
     assert again.status == 401
     assert b"hi" not in again.body
+
+
+DISCOVERED = {
+    "resultType": "complete",
+    "supportedVersions": ["2026-07-28"],
+    "capabilities": {"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
+}
+MODERN_TASK = {
+    "resultType": "task",
+    "taskId": "t-1",
+    "status": "working",
+    "createdAt": NOW,
+    "lastUpdatedAt": NOW,
+}
+
+
+@pytest.mark.rule("DUR-3", "KEYS")
+@pytest.mark.parametrize("first", ["legacy", "modern"])
+@pytest.mark.parametrize(
+    "answer", [{"resultType": "complete", **text("hi")}, MODERN_TASK], ids=["result", "task"]
+)
+async def test_a_keyed_call_to_a_modern_server_runs_once_for_both_eras(
+    tmp_path: Path, first: str, answer: dict[str, Any]
+) -> None:
+    async with scripted(sessions=False) as upstream:
+        upstream.on("server/discover", DISCOVERED)
+        upstream.on("tools/call", answer)
+        async with (
+            shim(upstream, tmp_path, "sep-2663") as app,
+            session(app) as legacy,
+            ModernClient(app.url, headers=ALICE) as modern,
+        ):
+            is_task = answer is MODERN_TASK
+            told: dict[str, Reply] = {}
+            for era in (first, "legacy", "modern", first):
+                if era == "modern":
+                    told[era] = await modern.call("run", {"n": 1}, headers=KEY)
+                else:
+                    told[era] = await (as_task if is_task else plain)(legacy, headers=KEY)
+        assert len(upstream.seen("tools/call")) == 1
+    old, new = told["legacy"].result, told["modern"].result
+    if is_task:
+        assert old["task"]["taskId"] == new["taskId"]
+        assert new["resultType"] == "task"
+    else:
+        assert old == text("hi")
+        assert new["content"] == old["content"]

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.corners.ml import Corner, HandClock, accept, corner, elicit
-from tests.scripted import Raw, Scripted, task
+from tests.client import LegacyClient
+from tests.corners.ml import ALICE, Corner, HandClock, accept, corner, elicit
+from tests.scripted import Raw, Scripted, task, text
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -129,4 +130,32 @@ async def test_a_stream_is_not_opened_again_without_a_credential(
         await ml.get()
         await upstream.get_stream()
     assert denied == (2 if spoil is None else 1)
+    assert len(ml.events("task.waiting_credential")) == 1
+
+
+@pytest.mark.rule("OWN-CREDENTIAL", "CS-RESULT")
+async def test_a_watched_task_is_not_looked_at_without_a_credential(
+    upstream: Scripted, tmp_path: Path
+) -> None:
+    upstream.on("tasks/get", task())
+    upstream.on("tasks/result", text("done"))
+    async with corner(upstream, tmp_path) as ml:
+        url = ml.app.url.replace("/mcp", "/create-status")
+        async with LegacyClient(url, headers=ALICE) as old:
+            await old.initialize()
+            upstream.once("tools/call", {"task": task()})
+            await old.request("tasks/create", {"name": "run", "arguments": {}})
+            async with old.stream("tasks/result", {"taskId": "task-1"}) as waiting:
+                await upstream.wait("tasks/get")
+                await old.request("tasks/status", {"taskId": "task-1"})  # the first look is over
+                while not ml.events("task.waiting_credential"):
+                    ml.clock.advance(HOUR_MS)
+                    await nothing(ml)
+                looked = len(upstream.seen("tasks/get"))
+                ml.clock.advance(DAY_MS)
+                await nothing(ml)
+                assert len(upstream.seen("tasks/get")) == looked
+                upstream.on("tasks/get", task(status="completed"))
+                await ml.client.request("tools/list")
+                assert (await waiting.message())["result"]["content"] == text("done")["content"]
     assert len(ml.events("task.waiting_credential")) == 1

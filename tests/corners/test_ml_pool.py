@@ -59,6 +59,49 @@ async def test_the_bound_of_the_whole_pool_refuses_and_never_shares(
 
 
 @pytest.mark.rule("ML-SESSION")
+@pytest.mark.parametrize(
+    ("bound", "others"),
+    [
+        ("total", [{"headers": {"Authorization": f"Bearer {name}"}} for name in ("bob", "carol")]),
+        ("per_caller", [{"capabilities": {"sampling": {}}}, {"capabilities": {"elicitation": {}}}]),
+    ],
+)
+async def test_at_a_bound_the_session_idle_for_longest_makes_way(
+    upstream: Scripted, tmp_path: Path, bound: str, others: list[dict[str, Any]]
+) -> None:
+    upstream.on("tools/call", text("done"))
+    async with corner(upstream, tmp_path, sessions={bound: 2, "spares": 0}) as ml:
+        await ml.client.call("plain")
+        first = await upstream.get_stream()
+        for other in others:
+            ml.clock.advance(1)
+            for name, value in other.items():
+                setattr(ml.client, name, value)
+            assert (await ml.client.call("plain")).status == 200
+        await first.left()
+        for stream in [await upstream.get_stream() for _ in others]:
+            await stream.opened()
+            assert stream.is_open
+        assert ml.app.behind.open_sessions == 2
+    assert len(upstream.seen("initialize")) == 3
+
+
+@pytest.mark.rule("ML-SESSION")
+async def test_a_spare_makes_nothing_make_way(upstream: Scripted, tmp_path: Path) -> None:
+    upstream.on("tasks/get", task())
+    async with corner(upstream, tmp_path, sessions={"total": 2, "spares": 1}) as ml:
+        upstream.once("tools/call", text("done"))
+        await ml.client.call("plain")
+        stream = await upstream.get_stream()
+        ml.client.headers = {"Authorization": "Bearer bob"}
+        await ml.create()
+        assert (await ml.get())["status"] == "working"
+        await stream.opened()
+        assert stream.is_open
+    assert len(upstream.seen("initialize")) == 2
+
+
+@pytest.mark.rule("ML-SESSION")
 async def test_two_calls_that_may_be_asked_share_nothing(upstream: Scripted, tmp_path: Path) -> None:
     calls = [upstream.stream("tools/call") for _ in range(2)]
     async with corner(upstream, tmp_path, sessions={"spares": 0}) as ml:

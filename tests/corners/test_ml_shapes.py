@@ -109,6 +109,25 @@ async def test_progress_after_the_handle_is_the_status_message(upstream: Scripte
         assert (await ml.get())["status"] == "cancelled"
 
 
+@pytest.mark.rule("ML-PROGRESS")
+async def test_progress_finds_its_task_by_the_token_of_its_create(upstream: Scripted, tmp_path: Path) -> None:
+    upstream.on("tasks/get", lambda seen: task(seen.params["taskId"]))
+    async with corner(upstream, tmp_path, tasks={"tasks_per_session": 3}) as ml:
+        for number in (1, 2, 3):
+            upstream.once("tools/call", {"task": task(f"task-{number}")})
+            await ml.client.call("run", meta={"progressToken": 7})
+        tokens = [seen.params["_meta"]["progressToken"] for seen in upstream.seen("tools/call")]
+        get = await upstream.get_stream()
+        await get.send(progress(tokens[0], "first"))
+        await get.send(progress(tokens[2], "third"))
+        await get.send(progress("unknown", "nobody's"))
+        for number, message in ((3, "third"), (1, "first")):
+            while (await ml.get(f"task-{number}")).get("statusMessage") != message:
+                pass
+        assert "statusMessage" not in await ml.get("task-2")
+    assert len(set(tokens)) == 3
+
+
 @pytest.mark.rule("ML-DISCOVER", "KEYS")
 @pytest.mark.parametrize(
     ("capabilities", "extra", "shown"),

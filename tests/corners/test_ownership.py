@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,8 @@ import pytest
 
 from shim.app import App, running
 from tests.client import LegacyClient, ModernClient, Reply
-from tests.scripted import Raw, Scripted, Seen, task, text, tool
+from tests.corners import mm
+from tests.scripted import Raw, Scripted, Seen, scripted, task, text, tool
 from tests.shim import config_for
 
 
@@ -77,25 +78,42 @@ def reasons(folder: Path) -> list[str]:
     return [event["reason"] for event in lines if event["event"] == "denied"]
 
 
-async def made_by(app: App, upstream: Scripted, headers: dict[str, str]) -> str:
+TASK = "9b2d4c9e-3f1b-4a57-8a51-0f2f7a3f6c11"
+SERVERS = {"experimental": {"task": task(TASK)}, "sep-2663": mm.handle(TASK)}
+"""What a server answers to a call that becomes a task, by the dialect it speaks."""
+
+
+@pytest.fixture(params=SERVERS)
+async def server(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Scripted, str]]:
+    """A server of each era, and the dialect it speaks."""
+    dialect: str = request.param
+    async with scripted(sessions=dialect == "experimental") as upstream:
+        upstream.on("server/discover", mm.discovered())
+        yield upstream, dialect
+
+
+async def made_by(
+    app: App, upstream: Scripted, headers: dict[str, str], dialect: str = "experimental"
+) -> str:
     """A task of the caller with these headers."""
     upstream.on("tools/list", {"tools": [tool("run", "optional")]})
-    upstream.once("tools/call", {"task": task("9b2d4c9e-3f1b-4a57-8a51-0f2f7a3f6c11")})
+    upstream.once("tools/call", SERVERS[dialect])
     async with ModernClient(app.url, headers=headers) as client:
         return str((await client.call("run")).result["taskId"])
 
 
-@pytest.mark.rule("OWN-CHECK", "OWN-ID", "OWN-NONE", "LL-OWN")
+@pytest.mark.rule("OWN-CHECK", "OWN-ID", "OWN-NONE", "LL-OWN", "MM-1")
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("touch", TOUCHES)
 async def test_a_foreign_task_and_no_task_look_the_same(
-    upstream: Scripted, tmp_path: Path, pair: str, touch: str
+    server: tuple[Scripted, str], tmp_path: Path, pair: str, touch: str
 ) -> None:
+    upstream, dialect = server
     identity, alice, bob = PAIRS[pair]
     async with running(
-        config_for(upstream.url, tmp_path, upstream={"dialect": "experimental"}, identity=identity)
+        config_for(upstream.url, tmp_path, upstream={"dialect": dialect}, identity=identity)
     ) as app:
-        task_id = await made_by(app, upstream, alice)
+        task_id = await made_by(app, upstream, alice, dialect)
         foreign = await TOUCHES[touch](app, bob, task_id)
         unknown = await TOUCHES[touch](app, bob, "0c8f9a52-30f6-4a53-9d3f-91b0f4f4c001")
         assert foreign.error["code"] == -32602
@@ -157,16 +175,19 @@ def only(accepted: str, answer: dict[str, Any]) -> Callable[[Seen], Any]:
 @pytest.mark.parametrize("touch", TOUCHES)
 @pytest.mark.parametrize("known", [True, False])
 async def test_a_forged_token_learns_nothing_from_the_ledger(
-    upstream: Scripted, tmp_path: Path, touch: str, *, known: bool
+    server: tuple[Scripted, str], tmp_path: Path, touch: str, *, known: bool
 ) -> None:
+    upstream, dialect = server
     real, forged = jwt("alice", "real"), jwt("alice", "forged")
-    async with running(config_for(upstream.url, tmp_path, upstream={"dialect": "experimental"})) as app:
-        task_id = await made_by(app, upstream, {"Authorization": real})
-        upstream.on("tasks/get", task(task_id, "completed"))
+    async with running(config_for(upstream.url, tmp_path, upstream={"dialect": dialect})) as app:
+        task_id = await made_by(app, upstream, {"Authorization": real}, dialect)
+        modern_end = mm.shown(task_id, "completed", result=mm.result("secret"))
+        upstream.on("tasks/get", modern_end if dialect == "sep-2663" else task(task_id, "completed"))
         upstream.on("tasks/result", text("secret"))
         async with ModernClient(app.url, headers={"Authorization": real}) as owner:
             assert (await owner.tasks("get", task_id)).result["status"] == "completed"
         upstream.on("ping", only(real, {}))
+        upstream.on("server/discover", only(real, mm.discovered()))
         upstream.on("initialize", only(real, upstream.init_result))
         reply = await TOUCHES[touch](app, {"Authorization": forged}, task_id if known else "nothing")
         assert (reply.status, reply.body) == (401, b"")

@@ -54,7 +54,7 @@ KEYS = [
         "methods": "create get result list update cancel answer status_notification",
         "create": "style reply first",
         "fields": "task_id status status_message created_at last_updated_at ttl poll_interval "
-        "input_requests result error",
+        "input_requests input_responses result error",
         "carries": "ttl_always input_stream related_task ack cancel_of_ended tool_support",
     }.items()
     for key in keys.split()
@@ -139,6 +139,13 @@ def test_inline_questions_need_a_way_to_answer() -> None:
     text = changed(text, "carries", "input_stream", "false")
     assert refusal(text).startswith(
         f"site.toml:{line(text, 'answer', 'methods')}: methods.answer: false, but"
+    )
+
+
+def test_a_method_for_answers_needs_their_name() -> None:
+    text = changed(TEXT["create-status"], "fields", "input_responses", "false")
+    assert refusal(text).startswith(
+        f"site.toml:{line(text, 'input_responses', 'fields')}: fields.input_responses: false, but"
     )
 
 

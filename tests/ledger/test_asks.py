@@ -38,9 +38,14 @@ async def test_a_local_task_becomes_the_servers(ledger: SqliteLedger) -> None:
     row = await ledger.create_task(replace(new_task("a"), local=True))
     kept = await ledger.create_task(replace(new_task("b"), local=True))
     assert [one.task_id for one in await ledger.open_local_tasks(limit=9)] == ["a", "b"]
-    await ledger.map_task(row.pk, "theirs", "s")
+    await ledger.map_task(row.pk, "theirs", "s", driven=True)
     mapped = await ledger.own_task(row.pk)
-    assert (mapped.upstream_task_id, mapped.session_id, mapped.local) == ("theirs", "s", False)
+    assert (mapped.upstream_task_id, mapped.session_id, mapped.driven, mapped.local) == (
+        "theirs",
+        "s",
+        True,
+        False,
+    )
     await ledger.observe(
         kept.pk, status=Status.FAILED, status_message=None, last_updated_at=None, ttl_ms=None,
         poll_interval_ms=None, error=b"{}", now_ms=3,

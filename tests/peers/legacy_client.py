@@ -276,6 +276,51 @@ async def cancel(c: Connection) -> Any:
         ]
 
 
+async def cancelled(c: Connection) -> Any:
+    """A cancelled task is cancelled, and stays so."""
+    async with c.open() as session:
+        task_id = await create(session, "slow_compute", seconds=60)
+        said = (await session.experimental.cancel_task(task_id)).status
+        again = await error(session.experimental.cancel_task(task_id))
+        return [said, await poll(session, task_id), again["code"]]
+
+
+async def immediate_answer(c: Connection) -> Any:
+    """A tool that answers at once, asked for as a task: the answer, or a task that has it."""
+    async with c.open() as session:
+        params = t.CallToolRequestParams(name="greet", arguments={"name": "Ada"}, task=t.TaskMetadata())
+        call = t.ClientRequest(t.CallToolRequest(params=params))
+        made = (await session.send_request(call, t.GetTaskPayloadResult)).model_dump(mode="json")
+        if "task" in made:
+            task_id = made["task"]["taskId"]
+            c.transcript.task_ids.append(task_id)
+            await poll(session, task_id)
+            made = await result(session, task_id)
+        return made["content"][0]["text"]
+
+
+async def payload(c: Connection) -> Any:
+    """A payload with every key that the two eras have for themselves."""
+    keys = (
+        "task", "taskId", "status", "ttl", "ttlMs", "pollInterval", "pollIntervalMs", "resultType",
+        "inputRequests", "inputResponses", "requestState", "execution", "_meta", "cacheScope",
+    )  # fmt: skip
+    value = {key: {"io.modelcontextprotocol/related-task": {"taskId": key}} for key in keys}
+    async with c.open() as session:
+        task_id = await create(session, "echo", value=value)
+        await poll(session, task_id)
+        return (await result(session, task_id))["structuredContent"] == value
+
+
+async def expiry(c: Connection) -> Any:
+    """A task is asked for until its time is over."""
+    async with c.open() as session:
+        made = await session.experimental.call_tool_as_task("slow_compute", {"seconds": 0}, ttl=500)
+        while (fault := await error(session.experimental.get_task(made.task.taskId))) is None:  # noqa: ASYNC110
+            await anyio.sleep(0.05)
+        return fault["code"]
+
+
 async def list_tasks(c: Connection) -> Any:
     async with c.open() as session:
         made = [await create(session, "slow_compute", seconds=0, label=str(n)) for n in range(12)]
@@ -371,6 +416,10 @@ JOBS: dict[str, Callable[[Connection], Awaitable[Any]]] = {
         sampling_in_a_call,
         input_before_the_task,
         cancel,
+        cancelled,
+        immediate_answer,
+        payload,
+        expiry,
         list_tasks,
         tool_error,
         protocol_error,
@@ -381,6 +430,8 @@ JOBS: dict[str, Callable[[Connection], Awaitable[Any]]] = {
         other_methods,
     )
 }
+
+ONLY_WHEN_NAMED = {"cancelled", "immediate_answer", "payload", "expiry"}
 
 
 async def run(url: str, names: list[str], headers: dict[str, str]) -> dict[str, Any]:
@@ -405,7 +456,8 @@ def main() -> None:
     parser.add_argument("--header", action="append", default=[], help="NAME=VALUE")
     args = parser.parse_args()
     headers = dict(pair.split("=", 1) for pair in args.header)
-    print(json.dumps(asyncio.run(run(args.url, args.jobs or list(JOBS), headers)), indent=1))  # noqa: T201 - its output
+    jobs = args.jobs or [job for job in JOBS if job not in ONLY_WHEN_NAMED]
+    print(json.dumps(asyncio.run(run(args.url, jobs, headers)), indent=1))  # noqa: T201 - its output
 
 
 if __name__ == "__main__":

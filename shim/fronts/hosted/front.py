@@ -13,6 +13,7 @@ from shim.fronts.hosted.feed import Feed
 from shim.fronts.hosted.sessions import HostedSessions, take_up
 from shim.fronts.hosted.streams import Streams
 from shim.fronts.hosted.verbs import HostedVerbs
+from shim.fronts.keyed import LegacyOnce
 from shim.fronts.legacy_verbs import Asked
 from shim.fronts.reply import Reply
 from shim.fronts.sessions import ClientSessions
@@ -37,7 +38,7 @@ class HostedFront:
     def __init__(
         self, config: Config, upstream: Upstream, *, detector: Detector, sessions: ClientSessions,
         hosted: HostedSessions, asking: Asking, verbs: HostedVerbs, calls: Calls, feed: Feed,
-        streams: Streams, vouching: Vouching,
+        streams: Streams, vouching: Vouching, once: LegacyOnce,
     ) -> None:  # fmt: skip
         self.upstream = upstream
         self._config = config
@@ -50,6 +51,7 @@ class HostedFront:
         self._feed = feed
         self._streams = streams
         self._vouching = vouching
+        self._once = once
         self._under_way: dict[tuple[str, bytes], asyncio.Task[web.StreamResponse]] = {}
         self._handlers: Mapping[str, Handler] = {
             "initialize": self._initialize,
@@ -105,17 +107,17 @@ class HostedFront:
         handler = self._verbs.handler(asked) or self._handlers.get(message.method)
         if handler is None:
             raise method_not_found(message.method)
-        if message.method.startswith("tasks/"):
+        if self._detector.about_tasks(message.method):
             await self._vouching.ensure(ctx)
-        if session is None:
-            return await handler(asked)
-        return await self._called_off_at_will(asked, session, handler(asked))
+        return await self._once.serve(asked, lambda: self._called_off_at_will(asked, handler(asked)))
 
     async def _called_off_at_will(
-        self, asked: Asked, session: SessionRow, work: Awaitable[web.StreamResponse]
+        self, asked: Asked, work: Awaitable[web.StreamResponse]
     ) -> web.StreamResponse:
-        """Let `notifications/cancelled` end a request; it then gets no answer."""
-        where = (session.session_id, asked.message.id)
+        """Let `notifications/cancelled` end a session's request; it then gets no answer."""
+        if asked.session is None:
+            return await work
+        where = (asked.session.session_id, asked.message.id)
         task = self._under_way[where] = asyncio.ensure_future(work)
         try:
             return await task

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from shim.hub import rawjson
+from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.upstreams.base import Context, Question, SessionEvents
 from shim.wire.envelope import related_task_of
@@ -34,13 +35,18 @@ class Host(Protocol):
 class Hearing:
     """Takes up what one session's server says, and tells the tasks room what concerns a task."""
 
-    def __init__(self, host: Host, events: SessionEvents, list_changed: Callable[[], None]) -> None:
+    def __init__(
+        self, host: Host, events: SessionEvents, dialect: Dialect | None, list_changed: Callable[[], None]
+    ) -> None:
         self.calls: dict[bytes, Call] = {}
         """The requests under way, by id, which is their progress token too."""
         self._host = host
         self._events = events
+        self._dialect = dialect
         self._list_changed = list_changed
         self._held: list[tuple[Context, Request, int | None]] = []
+        self._reporting: dict[bytes, str] = {}
+        """Progress token -> the upstream id of the task whose create had it."""
         self._announced: dict[bytes, int] = {}
         """Request id -> task, as a status notification named it before the request came."""
 
@@ -61,15 +67,23 @@ class Hearing:
         if isinstance(message, Request):
             await self._heard_request(ctx, message, task_pk, on_call=on_call)
             return
+        if self._dialect is not None and message.method == self._dialect.methods.status_notification:
+            await self._heard_status(message, self._dialect)
+            return
         match message.method:
             case "notifications/progress":
                 await self._heard_progress(message)
-            case "notifications/tasks/status":
-                await self._heard_status(message)
             case "notifications/tools/list_changed":
                 self._list_changed()
             case "notifications/message":
                 await self._heard_log(message)
+
+    def reports(self, token: bytes, upstream_task_id: str) -> None:
+        """Note whose progress comes under a create's token; those of tasks that ended are forgotten."""
+        if self._host.reserved <= 1:  # no other create is on its way into the ledger
+            living = self._host.tasks
+            self._reporting = {one: named for one, named in self._reporting.items() if named in living}
+        self._reporting[token] = upstream_task_id
 
     async def release_held(self) -> None:
         """Let the questions through that waited for a create: matched now, or refused."""
@@ -112,8 +126,8 @@ class Hearing:
         tasks = self._host.tasks
         return next(iter(tasks.values())) if len(tasks) == 1 else None
 
-    async def _heard_status(self, message: Notification) -> None:
-        task_id = rawjson.string(message.params.get("taskId")) or related_task_of(message.params)
+    async def _heard_status(self, message: Notification, dialect: Dialect) -> None:
+        task_id = dialect.named(message.params) or related_task_of(message.params)
         pk = self._host.tasks.get(task_id or "")
         if pk is None:
             return
@@ -122,10 +136,12 @@ class Hearing:
         await self._events.status(pk)
 
     async def _heard_progress(self, message: Notification) -> None:
-        call = self.calls.get(message.params.get("progressToken", b""))
+        token = message.params.get("progressToken", b"")
+        call = self.calls.get(token)
         if call is None:
             text = rawjson.string(message.params.get("message"))
-            pk = self._host.tasks.get(related_task_of(message.params) or "", self._only_task())
+            task_id = self._reporting.get(token) or related_task_of(message.params)
+            pk = self._only_task() if task_id is None else self._host.tasks.get(task_id)
             if text and pk is not None:
                 await self._events.progress(pk, text)
         elif call.ctx.notify is not None and call.ctx.progress_token is not None:

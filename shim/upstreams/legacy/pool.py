@@ -170,6 +170,7 @@ class Pool:
             return heir if fits(heir) else await self._new(ctx, group)
         if not group.restored:
             await self._restore(ctx, group)
+            group = self._groups.setdefault((ctx.caller.key, ctx.kinds), group)
         alone = ctx.caller.kind == "none"  # equals nobody: what is in use is in somebody else's use
         usable = (
             one for one in group.sessions.values() if not one.lost and fits(one) and (one.free or not alone)
@@ -193,28 +194,33 @@ class Pool:
                     session.tasks[task.upstream_task_id] = task.pk
                 self._keep(group, session)
 
-    async def _new(self, ctx: Context, group: _Group) -> LegacySession:
-        mine = sum(
-            len(one.sessions) + one.opening
-            for (key, _), one in self._groups.items()
-            if key == ctx.caller.key and ctx.caller.kind != "none"
-        )
-        if mine >= self.limits.per_caller:
-            raise too_many(
-                "the caller's upstream sessions are all in use (sessions.per_caller): end a task or wait",
-                retry_after_s=1,
-            )
-        if len(self._by_id) + self._opening >= self.limits.total:
-            raise all_in_use("all upstream sessions are in use (sessions.total): wait", retry_after_s=1)
-        group.opening += 1
+    async def _new(self, ctx: Context, group: _Group, *, evicts: bool = True) -> LegacySession:
+        """Open a session; at a bound one that nothing needs makes way for it, or it is refused."""
+        group.opening += 1  # before anything makes way: a group with nothing in it is forgotten
         self._opening += 1
         try:
+            self._bound(ctx, evicts=evicts)
             session = await self._open(ctx)
         finally:
             group.opening -= 1
             self._opening -= 1
         self._keep(group, session)
         return session
+
+    def _bound(self, ctx: Context, *, evicts: bool) -> None:
+        """Hold the bounds, the session that is being opened counted in. Raises ClientFault."""
+        mine = sum(
+            len(one.sessions) + one.opening
+            for (key, _), one in self._groups.items()
+            if key == ctx.caller.key and ctx.caller.kind != "none"
+        )
+        if mine > self.limits.per_caller and not (evicts and self._evict(ctx.caller.key)):
+            raise too_many(
+                "the caller's upstream sessions are all in use (sessions.per_caller): end a task or wait",
+                retry_after_s=1,
+            )
+        if len(self._by_id) + self._opening > self.limits.total and not (evicts and self._evict(None)):
+            raise all_in_use("all upstream sessions are in use (sessions.total): wait", retry_after_s=1)
 
     def _keep(self, group: _Group, session: LegacySession) -> None:
         group.sessions[session.id] = session
@@ -226,11 +232,22 @@ class Pool:
         if caller_kind == "none" and session.free:
             self._retire(session)
 
+    def _evict(self, caller: str | None) -> bool:
+        """Drop the session, of a caller or of anyone, that was idle for longest; False if there is none."""
+        idle = [one for one in self._by_id.values() if one.free and caller in {None, one.row.caller}]
+        if idle:
+            self._retire(min(idle, key=lambda one: one.idle_since_ms))
+        return bool(idle)
+
     def _retire(self, session: LegacySession) -> None:
         self._forget(session)
-        task = asyncio.create_task(session.close())
+        task = asyncio.create_task(self._close(session))
         self._warming.add(task)
         task.add_done_callback(self._warming.discard)
+
+    async def _close(self, session: LegacySession) -> None:
+        await session.close()
+        await self._ledger.close_session(session.id)
 
     def _forget(self, session: LegacySession) -> None:
         self._by_id.pop(session.id, None)
@@ -253,7 +270,7 @@ class Pool:
 
     async def _spare(self, ctx: Context, group: _Group) -> None:
         with contextlib.suppress(Exception):  # a spare is a courtesy; the create that needs one reports
-            await self._new(ctx, group)
+            await self._new(ctx, group, evicts=False)
 
 
 async def _listen(ctx: Context, session: LegacySession) -> None:

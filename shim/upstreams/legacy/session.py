@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from shim.clock import Clock
 from shim.hub import rawjson
+from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.ledger.records import SessionRow
 from shim.upstreams.authority import Authority
@@ -62,6 +63,8 @@ class Parts:
     events: SessionEvents
     clock: Clock
     on_list_changed: Callable[["LegacySession"], None]
+    dialect: Dialect | None = None
+    """The dialect the server is known to speak."""
 
 
 class LegacySession:
@@ -83,7 +86,7 @@ class LegacySession:
         self.lost = False
         self.idle_since_ms = parts.clock.now_ms()
         self._parts = parts
-        self._hearing = Hearing(self, parts.events, lambda: parts.on_list_changed(self))
+        self._hearing = Hearing(self, parts.events, parts.dialect, lambda: parts.on_list_changed(self))
         self._stream: asyncio.Task[None] | None = None
         self._opened = asyncio.Event()
         self._streamless = False
@@ -227,6 +230,10 @@ class LegacySession:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._stream
             self._stream = None
+
+    def reports(self, token: bytes, upstream_task_id: str) -> None:
+        """Note whose progress comes under a create's token from now on (ML-PROGRESS)."""
+        self._hearing.reports(token, upstream_task_id)
 
     async def keep(self, upstream_task_id: str, pk: int) -> None:
         """Note a task that is in the ledger now and let the questions through that came before it."""

@@ -15,7 +15,7 @@ from shim.upstreams.authority import Authority
 from shim.upstreams.base import Answered, Context, Created, Facts, Notify, NotYet, SessionLost, TaskUnknown
 from shim.upstreams.http import Interrupted
 from shim.upstreams.legacy.pool import Pool, PoolLimits
-from shim.upstreams.legacy.refusals import as_fault, code, not_yet
+from shim.upstreams.legacy.refusals import as_fault, code, not_yet, unknown
 from shim.upstreams.legacy.session import Gone, LegacySession, Parts
 from shim.upstreams.legacy.sessions import REMEMBERED, Sessions
 from shim.upstreams.legacy.tools import Catalog
@@ -193,6 +193,8 @@ class LegacyUpstream:
             if response.error is not None:
                 self._catalog(ctx).changed()  # the refusal may be about tasks
             return Answered(response)
+        if ctx.progress_token is not None and response.id is not None:
+            session.reports(response.id, reading.task.task_id)
         return Created(reading, session.id if session.wire_id else None, reading.task.meta)
 
     async def keep(self, row: TaskRow) -> None:
@@ -203,9 +205,30 @@ class LegacyUpstream:
         elif row.session_id is not None:
             await (await self._sessions.driven(row.session_id)).keep(row.upstream_task_id, row.pk)
 
+    async def find(self, ctx: Context, task_id: str) -> Reading | None:
+        """Look for a task on the client's own session, or where it has none on one of the caller's."""
+        params = self.dialect.naming(task_id)
+
+        async def ask(session: LegacySession) -> Response:
+            return await session.request(ctx, self.dialect.methods.get, params)
+
+        try:
+            if ctx.client_session is not None:
+                response = await self._sessions.on(ctx, await self._sessions.driven(ctx.client_session), ask)
+            else:
+                async with self.pool.reader(ctx) as session:
+                    response = await self._sessions.on(ctx, session, ask)
+            if unknown(response):
+                return None
+            if response.result is None:
+                raise as_fault(response)
+            return read_task(self.dialect, rawjson.members(response.result))
+        except (SessionLost, TaskUnknownError):
+            return None
+
     async def get(self, ctx: Context, row: TaskRow) -> Reading:
         """Read the task's state."""
-        params = {"taskId": rawjson.encode(row.upstream_task_id)}
+        params = self.dialect.naming(row.upstream_task_id)
         response = await self._sessions.on_task(
             ctx, row, lambda session: session.request(ctx, self.dialect.methods.get, params)
         )
@@ -221,7 +244,7 @@ class LegacyUpstream:
         method = self.dialect.methods.result
         if not method:
             raise NotYet
-        params = {"taskId": rawjson.encode(row.upstream_task_id)}
+        params = self.dialect.naming(row.upstream_task_id)
         response = await self._sessions.on_task(
             ctx,
             row,
@@ -246,7 +269,7 @@ class LegacyUpstream:
         method = self.dialect.methods.cancel
         if not method:
             return False
-        params = {"taskId": rawjson.encode(row.upstream_task_id)}
+        params = self.dialect.naming(row.upstream_task_id)
         response = await self._sessions.on_task(
             ctx, row, lambda session: session.request(ctx, method, params)
         )
@@ -285,10 +308,7 @@ class LegacyUpstream:
         method = self.dialect.methods.answer
         if not method:
             return False
-        params = {
-            "taskId": rawjson.encode(row.upstream_task_id),
-            "inputResponses": rawjson.join({asked.key: asked.response or b"{}"}),
-        }
+        params = self.dialect.answering(row.upstream_task_id, {asked.key: asked.response or b"{}"})
         response = await self._sessions.on_task(
             ctx, row, lambda session: session.request(ctx, method, params)
         )

@@ -4,10 +4,8 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
 
-from msgspec import structs
-
 from shim.hub import rawjson
-from shim.hub.codec import Reading, TaskUnknownError, read_create, read_task
+from shim.hub.codec import Reading, TaskUnknownError, read_create
 from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.ledger.records import InputRow, TaskRow
@@ -26,7 +24,7 @@ from shim.wire.errors import (
     UpstreamFault,
 )
 from shim.wire.jsonrpc import Response
-from shim.wire.modern import bare_result, has_tasks
+from shim.wire.modern import has_tasks, read_shown
 from shim.wire.param_headers import param_headers
 
 _FACTS_MS = 60_000
@@ -137,20 +135,28 @@ class ModernUpstream:
     async def keep(self, row: TaskRow) -> None:
         """Do nothing: no question comes but in the task itself."""
 
+    async def find(self, ctx: Context, task_id: str) -> Reading | None:
+        """Look for a task."""
+        params = {self.dialect.fields.task_id: rawjson.encode(task_id)}
+        response = await self._exchange.ask(ctx, str(self.dialect.methods.get), params)
+        if response.error is not None and code(response.error) == INVALID_PARAMS:
+            return None
+        if response.result is None:
+            raise as_fault(response)
+        try:
+            return read_shown(self.dialect, rawjson.members(response.result))
+        except TaskUnknownError:
+            return None
+
     async def get(self, ctx: Context, row: TaskRow) -> Reading:
         """Read the task's state, with its payload where it has ended."""
         response = await self._on_task(ctx, row, str(self.dialect.methods.get))
         if response.result is None:
             raise as_fault(response)
         try:
-            reading = read_task(self.dialect, rawjson.members(response.result))
+            return read_shown(self.dialect, rawjson.members(response.result))
         except TaskUnknownError:
             raise TaskUnknown from None
-        if reading.task.result is None:
-            return reading
-        return Reading(
-            structs.replace(reading.task, result=bare_result(reading.task.result)), reading.lenient
-        )
 
     async def result(self, ctx: Context, row: TaskRow, request_id: bytes) -> Response:
         """Refuse: the payload stands in the task."""

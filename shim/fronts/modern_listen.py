@@ -1,0 +1,171 @@
+"""`subscriptions/listen` between two modern sides: own tasks only, under the ids their owner knows (MM-1)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from shim.fronts.modern_seen import Asked, Seen
+from shim.fronts.relay import DROPPED, Tap
+from shim.fronts.vouching import Vouching
+from shim.hub import rawjson
+from shim.hub.codec import CodecError
+from shim.hub.rawjson import Members, RawJsonError
+from shim.ledger.protocol import Ledger
+from shim.ledger.records import TaskRow
+from shim.upstreams.base import Upstream
+from shim.wire.envelope import modern_error
+from shim.wire.errors import invalid_params, missing_capability
+from shim.wire.jsonrpc import Notification, Response, read_upstream, write_notification
+
+LISTEN = "subscriptions/listen"
+_ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+_FILTER, _TASK_IDS = "notifications", "taskIds"
+_EVERY_TASK = "notifications/tasks"
+_LISTS: Mapping[str, str] = {
+    "notifications/tools/list_changed": "toolsListChanged",
+    "notifications/prompts/list_changed": "promptsListChanged",
+    "notifications/resources/list_changed": "resourcesListChanged",
+}
+"""What a list of names asks for, by the filter's own names (section 1 of the rules)."""
+_AT_MOST = 1_000
+_SHOWN_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What goes upstream, and the tasks that are listened to by the server's ids."""
+
+    params: Members
+    rows: Mapping[str, TaskRow] = field(default_factory=dict)
+
+
+class Listening:
+    """Makes a client's filter one of its own tasks, and holds the stream to it."""
+
+    def __init__(self, upstream: Upstream, ledger: Ledger, seen: Seen, vouching: Vouching) -> None:
+        self._upstream = upstream
+        self._ledger = ledger
+        self._seen = seen
+        self._vouching = vouching
+
+    async def subscription(self, asked: Asked) -> Subscription:
+        """Give what the caller may listen to. Raises ShimError.
+
+        Not theirs and not there are left out alike; the acknowledgement says what is in.
+        """
+        params = asked.request.params
+        raw = params.get(_FILTER, b"")
+        if raw[:1] == b"[":
+            asked.ctx.trace.lenient("section-1", "subscriptions/listen: a list of names")
+            return await self._of_names(asked, _strings(raw, f"params.{_FILTER}"))
+        if raw[:1] != b"{":
+            return Subscription(params)  # for the server to judge
+        wanted = _filter(raw)
+        if _TASK_IDS not in wanted:
+            return Subscription(params)
+        await self._may_listen(asked)
+        ids = _strings(wanted[_TASK_IDS], f"params.{_FILTER}.{_TASK_IDS}")
+        return self._subscribed(asked, wanted, [row for one in ids if (row := await self._own(asked, one))])
+
+    def tap(self, asked: Asked, rows: Mapping[str, TaskRow]) -> Tap:
+        """Give what looks at the stream: ids are mapped, and of tasks only those listened to pass."""
+
+        async def look(data: bytes) -> bytes | None:
+            message = read_upstream(data)
+            if isinstance(message, Response) and message.error is not None:
+                asked.ctx.trace.code = modern_error(message.error)[0]
+            if not isinstance(message, Notification):
+                return None
+            if message.method == _ACKNOWLEDGED:
+                return _acknowledged(message, rows)
+            if message.method == self._upstream.dialect.methods.status_notification:
+                return await self._pushed(asked, message, rows)
+            return None
+
+        return look
+
+    async def _of_names(self, asked: Asked, names: Sequence[str]) -> Subscription:
+        wanted = {_LISTS[name]: b"true" for name in names if name in _LISTS}
+        rows: list[TaskRow] = []
+        if _EVERY_TASK in names:
+            await self._may_listen(asked)
+            if asked.ctx.caller.kind != "none":
+                found = await self._ledger.list_tasks(asked.ctx.caller.key, after=None, limit=_AT_MOST)
+                rows = [row for row in found if row.ended_ms is None and self._is_here(row)]
+            asked.ctx.trace.loss("MM-1", "tasks made later")  # the server takes a list that is closed
+        return self._subscribed(asked, wanted, rows)
+
+    def _subscribed(self, asked: Asked, wanted: Members, rows: Sequence[TaskRow]) -> Subscription:
+        by_id = {row.upstream_task_id: row for row in rows}
+        wanted = {key: value for key, value in wanted.items() if key != _TASK_IDS}
+        if by_id:
+            wanted[_TASK_IDS] = rawjson.encode(list(by_id))
+        return Subscription({**asked.request.params, _FILTER: rawjson.join(wanted)}, by_id)
+
+    async def _may_listen(self, asked: Asked) -> None:
+        if not asked.meta.declares_tasks:
+            asked.ctx.trace.rule("ML-UNDECLARED")
+            raise missing_capability()
+        await self._vouching.ensure(asked.ctx)
+
+    async def _own(self, asked: Asked, task_id: str) -> TaskRow | None:
+        found = await self._ledger.lookup(asked.ctx.caller.key, task_id)
+        if found.row is None:
+            reason = found.reason or "unknown_task"
+            asked.ctx.trace.event("denied", reason=reason, task_id=task_id[:_SHOWN_CHARS])
+        return found.row if found.row is not None and self._is_here(found.row) else None
+
+    def _is_here(self, row: TaskRow) -> bool:
+        here = (self._upstream.name, self._upstream.dialect.name)
+        return (row.upstream, row.dialect) == here and not row.local and not row.purged
+
+    async def _pushed(self, asked: Asked, message: Notification, rows: Mapping[str, TaskRow]) -> bytes | None:
+        named = self._upstream.dialect.fields.task_id
+        members = message.params
+        if named not in members and members.get("task", b"")[:1] == b"{":
+            members = rawjson.members(members["task"])
+        row = rows.get(rawjson.string(members.get(named)) or "")
+        if row is None:
+            asked.ctx.trace.event("upstream.invalid", rule="MM-1", detail="a task that nobody listens to")
+            return DROPPED
+        try:
+            params = await self._seen.pushed(asked.ctx, row, message.params)
+        except CodecError:
+            return DROPPED
+        return None if params == message.params else write_notification(message.method, params)
+
+
+def _filter(raw: bytes) -> Members:
+    """Read a filter strictly: a server that overlooks case must not read more than was judged here."""
+    try:
+        wanted = rawjson.strict_members(raw)
+    except RawJsonError as exc:
+        raise invalid_params(f"params.{_FILTER}: {exc}") from exc
+    for key in wanted:
+        if key != _TASK_IDS and key.casefold() == _TASK_IDS.casefold():
+            raise invalid_params(f"params.{_FILTER}: the key {key!r} is written in another case")
+    return wanted
+
+
+def _strings(raw: bytes, where: str) -> list[str]:
+    try:
+        found = rawjson.decode(raw)
+    except RawJsonError:
+        found = None
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise invalid_params(f"{where}: expected a list of strings")
+    return found
+
+
+def _acknowledged(message: Notification, rows: Mapping[str, TaskRow]) -> bytes | None:
+    """Name the tasks in the server's acknowledgement as their owner knows them."""
+    honoured = message.params.get(_FILTER, b"")
+    members = rawjson.members(honoured) if honoured[:1] == b"{" else {}
+    if _TASK_IDS not in members:
+        return None
+    said = rawjson.decode(members[_TASK_IDS])
+    ids = [one for one in said if isinstance(one, str)] if isinstance(said, list) else []
+    own = [rows[one].task_id for one in ids if one in rows]
+    if own == said:
+        return None
+    params = {**message.params, _FILTER: rawjson.join({**members, _TASK_IDS: rawjson.encode(own)})}
+    return write_notification(message.method, params)

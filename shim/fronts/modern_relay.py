@@ -1,0 +1,247 @@
+"""The front for modern clients of a modern server (MM-1): pass through, and see to whose a task is.
+
+What the server says goes back byte for byte. A task it makes is written down before its handle passes; a
+task a client names must be its own. What the ledger knows better than the server - an end that was shown,
+a task that lives elsewhere or goes by another id - is served from the hub's verbs.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+from aiohttp import web
+
+from shim.config import Config
+from shim.fronts.keyed import keyed_call
+from shim.fronts.modern import ACK, Call, ModernFront
+from shim.fronts.modern_listen import LISTEN, Listening
+from shim.fronts.modern_request import admitted, responses_of, task_id_of
+from shim.fronts.modern_seen import Asked, Seen, of_answer
+from shim.fronts.relay import Relay, Tap
+from shim.fronts.reply import Reply
+from shim.fronts.vouching import Vouching
+from shim.hub import rawjson
+from shim.hub.facts import CALL
+from shim.hub.rawjson import Members
+from shim.hub.status import TERMINAL
+from shim.ledger.records import TaskRow
+from shim.tasks.access import own
+from shim.tasks.create import room_for_one_more
+from shim.tasks.service import Tasks
+from shim.upstreams.base import Context
+from shim.wire.errors import UpstreamFault, method_not_found, missing_capability
+from shim.wire.headers import encode_value, mirrored
+from shim.wire.jsonrpc import Message, Request, Response, write_message, write_result
+
+_HANDLE_MS = 1_000
+"""How long a handle that is on its way is waited for when its client has left."""
+_SERVER_ERROR = 500
+_NAME, _PARAM = "Mcp-Name", "mcp-param-"
+
+
+class ModernRelay:
+    """Serves modern clients in front of a server of their own dialect."""
+
+    def __init__(
+        self, config: Config, hub: ModernFront, relay: Relay, tasks: Tasks, vouching: Vouching
+    ) -> None:
+        self.upstream = hub.upstream
+        self._config = config
+        self._hub = hub
+        self._relay = relay
+        self._tasks = tasks
+        self._vouching = vouching
+        self._seen = Seen(hub.upstream, tasks)
+        self._listening = Listening(hub.upstream, tasks.room.ledger, self._seen, vouching)
+        self._dialect = hub.upstream.dialect
+        methods = self._dialect.methods
+        self._verbs: Mapping[str, Callable[[Asked], Awaitable[web.StreamResponse]]] = {
+            CALL: self._call,
+            str(methods.get): self._get,
+            str(methods.update): self._update,
+            str(methods.cancel): self._cancel,
+            LISTEN: self._listen,
+        }
+
+    async def handle(
+        self,
+        http: web.BaseRequest,
+        message: Message | None,
+        ctx: Context,
+        reply: Reply,
+        *,
+        pinned: str | None,  # noqa: ARG002 - of the protocol; a modern client has one dialect
+    ) -> web.StreamResponse:
+        """Answer one message of a modern client. Raises ShimError."""
+        admission = admitted(self._config, http, message, ctx, reply)
+        if admission is None:
+            return reply.empty(202)
+        ctx.trace.rule("MM-1")
+        asked = Asked(http, *admission, ctx, reply)
+        verb = self._verbs.get(asked.request.method)
+        if verb is not None:
+            return await verb(asked)
+        if asked.request.method.startswith("tasks/"):
+            raise method_not_found(asked.request.method)
+        return await self._pass(asked)
+
+    # -- verbs ----------------------------------------------------------------------------------
+
+    async def _call(self, asked: Asked) -> web.StreamResponse:
+        ctx, params = asked.ctx, asked.request.params
+        ctx.trace.tool = rawjson.string(params.get("name"))
+        keyed = keyed_call(asked.http, ctx, params, params)
+        if keyed is not None:
+            ctx.capabilities = asked.meta.declared
+            return await self._hub.serve(
+                Call(asked.request, asked.meta, ctx, self.upstream, keyed), asked.reply
+            )
+        if not asked.meta.declares_tasks:
+            return await self._pass(asked, tap=self._recorded(asked))
+        await room_for_one_more(self._tasks.room, ctx)
+        asked.reply.endure()
+        work = asyncio.create_task(self._pass(asked, tap=self._recorded(asked)), name="call")
+        self._tasks.room.keep(work)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            self._tasks.room.start(self._leave(work), "leave a call")
+            raise
+
+    async def _get(self, asked: Asked) -> web.StreamResponse:
+        row = await self._owned(asked)
+        if not self._relayed(row):
+            return await self._by_hub(asked)
+        self._tasks.room.ledger.touch(row.pk, self._tasks.room.clock.now_ms())
+
+        async def seen(response: Response) -> bytes | None:
+            return await self._seen.shown(asked, row, response)
+
+        return await self._pass(asked, tap=of_answer(asked, seen))
+
+    async def _update(self, asked: Asked) -> web.StreamResponse:
+        row = await self._owned(asked)
+        if not self._relayed(row):
+            return await self._by_hub(asked)
+        responses = responses_of(asked.request.params)
+        asked.reply.endure()
+        work = asyncio.create_task(self._bring(asked, row, responses), name="update")
+        self._tasks.room.keep(work)  # what was stored as the answer gets to the server
+        return await asyncio.shield(work)
+
+    async def _cancel(self, asked: Asked) -> web.StreamResponse:
+        row = await self._owned(asked)
+        if not self._relayed(row):
+            return await self._by_hub(asked)
+        try:
+            return await self._pass(asked)
+        finally:
+            self._tasks.observer.forget(row.pk)
+
+    async def _listen(self, asked: Asked) -> web.StreamResponse:
+        subscription = await self._listening.subscription(asked)
+        tap = self._listening.tap(asked, subscription.rows)
+        return await self._pass(asked, params=subscription.params, tap=tap)
+
+    # -- what the verbs share -------------------------------------------------------------------
+
+    async def _pass(
+        self, asked: Asked, *, params: Members | None = None, tap: Tap | None = None
+    ) -> web.StreamResponse:
+        request = asked.request
+        if params is not None:
+            request = Request(request.id, request.method, params)
+        return await self._relay.forward(
+            asked.http, asked.ctx, asked.reply, write_message(request),
+            mirrored=_mirroring(asked, request), tap=tap or of_answer(asked, _as_it_is),
+        )  # fmt: skip
+
+    def _recorded(self, asked: Asked) -> Tap:
+        async def seen(response: Response) -> bytes | None:
+            return await self._seen.created(asked, response)
+
+        return of_answer(asked, seen)
+
+    async def _leave(self, work: "asyncio.Task[web.StreamResponse]") -> None:
+        """Close a call whose client has left, which cancels it, but for a handle that is on its way."""
+        nap = asyncio.ensure_future(self._tasks.room.clock.sleep_ms(_HANDLE_MS))
+        try:
+            await asyncio.wait((work, nap), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            nap.cancel()
+            work.cancel()
+
+    async def _bring(self, asked: Asked, row: TaskRow, responses: Members) -> web.StreamResponse:
+        """Store the answers as the first ones and pass them on; where that fails they go on until taken."""
+        questions = self._tasks.questions
+        claim = await questions.claim(asked.ctx, row, responses)
+        if responses and not claim.onwards:
+            return await self._acknowledge(asked)
+        judged = False
+
+        async def seen(response: Response) -> bytes | None:
+            nonlocal judged
+            judged = True
+            await (questions.refused if response.result is None else questions.taken)(row, claim)
+            self._tasks.observer.forget(row.pk)
+            return None
+
+        params = None
+        if claim.onwards != responses:
+            params = {**asked.request.params, "inputResponses": rawjson.join(claim.onwards)}
+        answer: web.StreamResponse | None = None
+        try:
+            answer = await self._pass(asked, params=params, tap=of_answer(asked, seen))
+        except UpstreamFault:
+            if judged or not claim.claimed:
+                raise
+        if answer is not None and (judged or answer.status < _SERVER_ERROR):
+            if not judged:
+                await questions.refused(row, claim)
+            return answer
+        for one in claim.claimed:
+            questions.deliver(row, one)
+        return await self._acknowledge(asked)
+
+    async def _acknowledge(self, asked: Asked) -> web.StreamResponse:
+        return await asked.reply.send(write_result(asked.request.id, ACK))
+
+    async def _owned(self, asked: Asked) -> TaskRow:
+        """Give the caller's task that the request names. Raises ShimError."""
+        if not asked.meta.declares_tasks:
+            asked.ctx.trace.rule("ML-UNDECLARED")
+            raise missing_capability()
+        await self._vouching.ensure(asked.ctx)
+        return await own(self._tasks.room, asked.ctx, task_id_of(asked.request.params))
+
+    def _relayed(self, row: TaskRow) -> bool:
+        """Tell whether the server is to be asked itself: the task lives there, by that id, and goes on."""
+        return (
+            (row.upstream, row.dialect) == (self.upstream.name, self._dialect.name)
+            and not row.local
+            and row.task_id == row.upstream_task_id
+            and row.status not in TERMINAL
+        )
+
+    async def _by_hub(self, asked: Asked) -> web.StreamResponse:
+        call = Call(asked.request, asked.meta, asked.ctx, self.upstream, None)
+        return await self._hub.serve(call, asked.reply)
+
+
+async def _as_it_is(_response: Response) -> None:
+    """Let an answer that concerns no task pass."""
+
+
+def _mirroring(asked: Asked, request: Request) -> list[tuple[str, str]]:
+    """Give the headers that say what the body says, also the one that some clients leave out."""
+    name = mirrored(request.method, request.params)
+    named = asked.http.headers.getall(_NAME, ())[:1] if name is None else [encode_value(name)]
+    return [
+        ("MCP-Protocol-Version", asked.meta.version),
+        ("Mcp-Method", request.method),
+        *((_NAME, value) for value in named),
+        *_mirrored_params(asked.http),
+    ]
+
+
+def _mirrored_params(http: web.BaseRequest) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in http.headers.items() if name.lower().startswith(_PARAM)]

@@ -88,18 +88,19 @@ class Verbs:
         """List the caller's tasks (LL-LIST)."""
         ctx = asked.ctx
         ctx.trace.rule("LL-LIST")
-        cursor = asked.message.params.get("cursor")
+        names = asked.dialect.members
+        cursor = asked.message.params.get(names.cursor or "")
         if cursor is not None and not rawjson.string(cursor):
-            raise invalid_params("params.cursor: not a cursor of this list")
+            raise invalid_params(f"params.{names.cursor}: not a cursor of this list")
         own_session = asked.session.session_id if asked.session and ctx.caller.kind == "session" else None
         rows, more = await self._tasks.page(ctx, rawjson.string(cursor), own_session)
         # the list is read without payloads; whether a result is a tool's error stands in it
         results = await self._ledger.results([row.pk for row in rows if row.status is Status.COMPLETED])
         whole = (replace(row, result=results.get(row.pk, row.result)) for row in rows)
         listed = b",".join(write_task(asked.dialect, self._shown(task_of(row))) for row in whole)
-        result = {"tasks": b"[" + listed + b"]"}
+        result = {str(names.tasks): b"[" + listed + b"]"}
         if more is not None:
-            result["nextCursor"] = rawjson.encode(more)
+            result[str(names.next_cursor)] = rawjson.encode(more)
         return await self._say(asked, rawjson.join(result))
 
     async def cancel(self, asked: Asked, row: TaskRow) -> web.StreamResponse:

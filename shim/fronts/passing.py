@@ -154,7 +154,7 @@ class Passing:
             return await self._renamed(message, session)
         ctx.trace.rule("LL-ROUTE")
         await self._tasks.questions.question(
-            Question(message, session.session_id, owner.pk, _leave_to_client)
+            Question(message, session.session_id, owner.pk, _leave_to_client, _left_to_client)
         )
         self._shown[owner.pk, message.id] = None
         while len(self._shown) > _REMEMBERED:
@@ -210,3 +210,8 @@ class Passing:
 
 async def _leave_to_client(_code: int, _message: str) -> None:
     """Leave a question that passes to the client for the client to refuse."""
+
+
+async def _left_to_client(_result: bytes) -> bool:
+    """Leave the answer to the session that the question passed on."""
+    return False

@@ -13,7 +13,6 @@ from shim.hub.status import Status
 from shim.hub.task import Task
 
 _SECTION_1 = "section-1"
-_NEST = "task"
 _SHOWN_CHARS = 40
 
 
@@ -48,7 +47,7 @@ def read_create(dialect: Dialect, result: Members) -> Reading | None:
     era `resultType` alone tells the two answers apart.
     """
     names = dialect.fields
-    nested = result.get(_NEST, b"")
+    nested = result.get(dialect.create.member, b"")
     if nested[:1] == b"{" and (dialect.create.reply == "nested" or names.task_id not in result):
         task, place = {"_meta": result.get("_meta", b""), **rawjson.members(nested)}, "nested"
         is_handle = names.task_id in task
@@ -66,11 +65,12 @@ def read_create(dialect: Dialect, result: Members) -> Reading | None:
 
 
 def read_task(dialect: Dialect, members: Members) -> Reading:
-    """Read a task object of the dialect, or one nested in `task`. Raises CodecError, TaskUnknownError."""
+    """Read a task object of the dialect, or one nested in it. Raises CodecError, TaskUnknownError."""
     names = dialect.fields
     lenient: list[Lenient] = []
-    if names.task_id not in members and members.get(_NEST, b"")[:1] == b"{":
-        members = rawjson.members(members[_NEST])
+    nested = members.get(dialect.create.member, b"")
+    if names.task_id not in members and nested[:1] == b"{":
+        members = rawjson.members(nested)
         lenient.append(Lenient(_SECTION_1, "nested task"))
     task = Task(
         task_id=_task_id(names.task_id, members),
@@ -105,9 +105,9 @@ def write_create(dialect: Dialect, task: Task, *, nested_too: bool = False) -> b
     shown = _plain(dialect, task, state, task.status_message)
     meta = {} if task.meta is None else {"_meta": task.meta}
     if dialect.create.reply == "nested":
-        return rawjson.join({_NEST: rawjson.join(shown), **meta})
+        return rawjson.join({dialect.create.member: rawjson.join(shown), **meta})
     envelope = {"resultType": b'"task"'} if dialect.era == "modern" else {}
-    both = {_NEST: rawjson.join(shown)} if nested_too else {}
+    both = {dialect.create.member: rawjson.join(shown)} if nested_too else {}
     return rawjson.join({**envelope, **shown, **both, **meta})
 
 

@@ -71,6 +71,8 @@ class Create(Table):
 
     style: Literal["augment", "call", "server"]
     reply: Literal["flat", "nested"]
+    member: Name
+    """Holds a nested task, and what is asked of a task that augments a call."""
     first: str
 
 
@@ -88,6 +90,14 @@ class Fields(Table):
     input_responses: NameOrFalse
     result: NameOrFalse
     error: NameOrFalse
+
+
+class Listing(Table):
+    """The members of methods.list's request and answer, or false where there is no such method."""
+
+    tasks: NameOrFalse
+    cursor: NameOrFalse
+    next_cursor: NameOrFalse
 
 
 class Carries(Table):
@@ -110,6 +120,7 @@ class Facts(Table):
     methods: Methods
     create: Create
     fields: Fields
+    members: Listing
     carries: Carries
     outwards: dict[State, Name]
     inwards: dict[Name, State]

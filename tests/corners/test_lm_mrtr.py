@@ -1,4 +1,4 @@
-"""LM-MRTR: questions in the middle of a plain call are asked on the call's own stream, and the call goes on."""
+"""LM-MRTR: questions in the middle of a plain call are asked on its own stream, and the call goes on."""
 
 import asyncio
 from pathlib import Path

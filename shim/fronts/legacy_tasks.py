@@ -21,7 +21,7 @@ from shim.fronts.relay import DROPPED, Relay, Tap
 from shim.fronts.reply import Reply
 from shim.fronts.vouching import Vouching
 from shim.hub import rawjson
-from shim.hub.codec import read_create, read_task, write_create
+from shim.hub.codec import SECTION_1, TaskUnknownError, read_create, read_task, write_create
 from shim.hub.facts import CALL
 from shim.hub.status import TERMINAL, Status
 from shim.ledger.records import AskRow, InputState, SessionRow, TaskRow
@@ -294,7 +294,14 @@ class LegacyTasks:
         row = await self._ledger.own_task(row.pk)
         members = rawjson.members(result)
         if asked.dialect.fields.task_id in members and asked.dialect.fields.status in members:
-            task = read_task(asked.dialect, members).task
+            try:
+                reading = read_task(asked.dialect, members)
+            except TaskUnknownError as exc:
+                ctx.trace.lenient(SECTION_1, str(exc))
+                return
+            for one in reading.lenient:
+                ctx.trace.lenient(one.rule, one.detail)
+            task = reading.task
             if row.status in TERMINAL:
                 if task.status not in TERMINAL:
                     detail = f"{row.status} -> {task.status}"

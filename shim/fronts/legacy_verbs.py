@@ -13,7 +13,7 @@ from shim.fronts.legacy_result import Ask, wait_for_result
 from shim.fronts.reply import Reply
 from shim.fronts.vouching import Vouching
 from shim.hub import rawjson
-from shim.hub.codec import write_create, write_get, write_task
+from shim.hub.codec import SECTION_1, write_create, write_get, write_task
 from shim.hub.dialect import Dialect
 from shim.hub.status import TERMINAL, Status
 from shim.hub.task import Task
@@ -25,6 +25,9 @@ from shim.tasks.view import task_of, with_tool_error
 from shim.upstreams.base import Context, Upstream
 from shim.wire.errors import cancel_of_ended, invalid_params
 from shim.wire.jsonrpc import Request, Response, write_error, write_result
+
+_INPUT_RESPONSE = "tasks/inputResponse"
+"""The articles' own name, which no published text has."""
 
 
 class Asked:
@@ -130,6 +133,8 @@ class Verbs:
 
     async def responses(self, asked: Asked, row: TaskRow) -> Mapping[str, bytes]:
         """Read answers by key (CS-INPUT); one that came on a stream may be named by its request's id."""
+        if asked.message.method == _INPUT_RESPONSE:
+            asked.ctx.trace.lenient(SECTION_1, _INPUT_RESPONSE)
         name = str(asked.dialect.fields.input_responses)
         raw = asked.message.params.get(name, b"")
         try:

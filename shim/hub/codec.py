@@ -12,7 +12,8 @@ from shim.hub.rawjson import Members
 from shim.hub.status import Status
 from shim.hub.task import Task
 
-_SECTION_1 = "section-1"
+SECTION_1 = "section-1"
+"""Stands for a rule where the reading is one of section 1 of the rules."""
 _SHOWN_CHARS = 40
 
 
@@ -61,7 +62,7 @@ def read_create(dialect: Dialect, result: Members) -> Reading | None:
     reading = read_task(dialect, task)
     if place == dialect.create.reply:
         return reading
-    return Reading(reading.task, (*reading.lenient, Lenient(_SECTION_1, f"create reply: {place} task")))
+    return Reading(reading.task, (*reading.lenient, Lenient(SECTION_1, f"create reply: {place} task")))
 
 
 def read_task(dialect: Dialect, members: Members) -> Reading:
@@ -71,7 +72,7 @@ def read_task(dialect: Dialect, members: Members) -> Reading:
     nested = members.get(dialect.create.member, b"")
     if names.task_id not in members and nested[:1] == b"{":
         members = rawjson.members(nested)
-        lenient.append(Lenient(_SECTION_1, "nested task"))
+        lenient.append(Lenient(SECTION_1, "nested task"))
     task = Task(
         task_id=_task_id(names.task_id, members),
         status=_status(dialect, members.get(names.status), lenient),
@@ -177,7 +178,7 @@ def _status(dialect: Dialect, raw: bytes | None, lenient: list[Lenient]) -> Stat
         raise CodecError(f"{name}: {state[:_SHOWN_CHARS]!r} is no state of {dialect.name}")
     if tolerated is False:
         raise TaskUnknownError(f"{name}: {state!r}")
-    lenient.append(Lenient(_SECTION_1, f"{name}: {state}"))
+    lenient.append(Lenient(SECTION_1, f"{name}: {state}"))
     return tolerated
 
 
@@ -226,16 +227,19 @@ def _input_requests(
     raw = members.get(name or "")
     if raw is None or number.is_absent(raw):
         return None
-    requests = {key: _input_request(value, lenient) for key, value in _object(raw, name).items()}
+    requests = {key: read_question(value, lenient) for key, value in _object(raw, name).items()}
     return requests or None
 
 
-def _input_request(raw: bytes, lenient: list[Lenient]) -> bytes:
-    """Read a question; `{type, message, schema}` is the articles' form of an elicitation (section 1)."""
+def read_question(raw: bytes, lenient: list[Lenient]) -> bytes:
+    """Read a question; `{type, message, schema}` is the articles' form of an elicitation (section 1).
+
+    Raises CodecError.
+    """
     members = _object(raw, "a question")
     if "method" in members or rawjson.string(members.get("type")) != "elicitation":
         return raw
-    lenient.append(Lenient(_SECTION_1, "inputRequests: {type, message, schema}"))
+    lenient.append(Lenient(SECTION_1, "inputRequests: {type, message, schema}"))
     params = {
         "mode": b'"form"',
         "message": members.get("message", b'""'),

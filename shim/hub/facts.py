@@ -9,6 +9,8 @@ from shim.hub.status import Status
 
 CALL = "tools/call"
 """The method a task is made of."""
+UPDATED = "notifications/tasks/updated"
+"""A name of the status notification that is read from every server and never written (section 1)."""
 
 
 def _name_or_false(value: object) -> object:

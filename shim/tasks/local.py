@@ -121,7 +121,8 @@ class LocalTasks:
         )
         run = self._plain_run(ctx, upstream, params, ttl_ms)
         made = await self._begun(run, tasks.promote_after_ms)
-        if isinstance(made, Answered) and not (handle and made.response.error is None):
+        asks = made is not None and _more(run, made) is not None
+        if isinstance(made, Answered) and not asks and not (handle and made.response.error is None):
             run.overheard.settled(None)
             return made.response
         return await self._behind_handle(run, rerun=rerun)
@@ -241,6 +242,8 @@ class LocalTasks:
                 more = _more(run, made)
                 if more is None:
                     break
+                for one in more.lenient:
+                    run.ctx.trace.lenient(one.rule, one.detail)
                 responses = await self._ask(run, row, more, rounds + number)
                 made = await run.send(more.retry(run.params, responses))
         except ShimError as fault:

@@ -70,13 +70,20 @@ async def standing(
         yield World(upstream, app, clock, modern, legacy)
 
 
+def options(era: str, capabilities: Any = None) -> dict[str, Any]:
+    """How a scripted server of an era is run."""
+    return {"capabilities": capabilities or {"tools": {}}} if era == "legacy" else {"sessions": False}
+
+
 @asynccontextmanager
 async def world(
     folder: Path, era: str, tasks: Mapping[str, Any] = NAMED, *, capabilities: Any = None, **sections: Any
 ) -> AsyncIterator[World]:
     """Run the parts; `tasks` is that section of the config."""
-    options = {"capabilities": capabilities or {"tools": {}}} if era == "legacy" else {"sessions": False}
-    async with scripted(**options) as upstream, standing(upstream, folder, era, tasks, **sections) as one:
+    async with (
+        scripted(**options(era, capabilities)) as upstream,
+        standing(upstream, folder, era, tasks, **sections) as one,
+    ):
         yield one
 
 
@@ -202,8 +209,9 @@ async def test_what_a_client_did_not_declare_is_refused_to_the_server(tmp_path: 
 
 
 @pytest.mark.rule("PROMOTE-2")
-async def test_rounds_of_a_modern_server_are_the_tasks_questions(tmp_path: Path) -> None:
-    async with world(tmp_path, "modern") as one:
+@pytest.mark.parametrize("after_ms", [0, 60_000])
+async def test_rounds_of_a_modern_server_are_the_tasks_questions(tmp_path: Path, after_ms: int) -> None:
+    async with world(tmp_path, "modern", {**NAMED, "promote_after_ms": after_ms}) as one:
         one.upstream.once("tools/call", more("sure", state="s1"), more("sure", state="s2"), text("done"))
         task_id = await one.made()
         keys = []
@@ -231,7 +239,7 @@ async def test_progress_is_the_tasks_status_message(tmp_path: Path, era: str) ->
         await call.send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 
         async def reported() -> bool:
-            return (await one.shown(task_id, "working")).get("statusMessage") == "halfway"
+            return bool((await one.shown(task_id, "working")).get("statusMessage") == "halfway")
 
         await until(reported)
         await call.result(text("done"))
@@ -298,8 +306,7 @@ async def test_what_becomes_of_a_call_whose_shim_died(
     tmp_path: Path, era: str, *, allowed: bool, hint: bool, again: bool
 ) -> None:
     tasks = {**NAMED, "promote_rerun": allowed}
-    options = {"capabilities": {"tools": {}}} if era == "legacy" else {"sessions": False}
-    async with scripted(**options) as upstream:
+    async with scripted(**options(era)) as upstream:
         upstream.on("tools/list", {"tools": [tool("slow", annotations={"idempotentHint": hint})]})
         upstream.once("tools/call", more("sure")) if era == "modern" else upstream.stream("tools/call")
         async with standing(upstream, tmp_path, era, tasks) as one:

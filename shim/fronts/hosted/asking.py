@@ -14,7 +14,7 @@ from shim.fronts.hosted.streams import EventIds, Streams, reached
 from shim.hub import rawjson
 from shim.hub.status import TERMINAL
 from shim.ledger.records import AskRow, InputRow, InputState, SessionRow, TaskRow
-from shim.tasks.questions import KINDS
+from shim.tasks.questions import KINDS, as_response
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Context
 from shim.wire.envelope import question_params, with_related_task
@@ -124,7 +124,10 @@ class Asking:
                 waiting[key] = (kind, rid, answer)
                 params = rawjson.members(question_params(question.get("params", b"{}")))
                 await say(write_request(rid, method, params), self._events.next())
-            return {key: _answer(kind, await answer) for key, (kind, _, answer) in waiting.items()}
+            return {
+                key: as_response(ctx, kind, _answer(kind, await answer))
+                for key, (kind, _, answer) in waiting.items()
+            }
         finally:
             for _, rid, _ in waiting.values():
                 self._calls.pop((session.session_id, rid), None)

@@ -45,6 +45,8 @@ class Calls:
             if more is None:
                 break
             asked.ctx.trace.rule("LM-MRTR")
+            for one in more.lenient:
+                asked.ctx.trace.lenient(one.rule, one.detail)
             responses = await self._asking.call(asked.ctx, asked.session, more.requests, asked.reply.event)
             made = await self._send(asked, more.retry(params, responses))
         if not isinstance(made, Response):

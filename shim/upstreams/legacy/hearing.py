@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from shim.hub import rawjson
+from shim.hub.codec import SECTION_1
 from shim.hub.dialect import Dialect
+from shim.hub.facts import UPDATED
 from shim.hub.rawjson import Members
 from shim.upstreams.base import Asking, Context, Question, SessionEvents
 from shim.wire.envelope import related_task_of
 from shim.wire.jsonrpc import Notification, Request, Response, write_error, write_result
-
-UPDATED = "notifications/tasks/updated"
-"""A name of the status notification that is read from every server and never written (section 1)."""
 
 
 @dataclass(slots=True)
@@ -76,7 +75,7 @@ class Hearing:
         dialect = self._dialect
         if dialect is not None and message.method in {UPDATED, dialect.methods.status_notification}:
             if message.method == UPDATED:
-                ctx.trace.lenient("section-1", UPDATED)
+                ctx.trace.lenient(SECTION_1, UPDATED)
             await self._heard_status(message, dialect)
             return
         match message.method:

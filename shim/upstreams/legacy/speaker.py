@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from shim.hub import rawjson
-from shim.hub.codec import Reading, TaskUnknownError, read_create, read_task
+from shim.hub.codec import SECTION_1, Reading, TaskUnknownError, read_create, read_task
 from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.ledger.protocol import Ledger
@@ -236,7 +236,8 @@ class LegacyUpstream:
             raise as_fault(response)
         try:
             return read_task(self.dialect, rawjson.members(response.result))
-        except TaskUnknownError:
+        except TaskUnknownError as exc:
+            ctx.trace.lenient(SECTION_1, str(exc))
             raise TaskUnknown from None
 
     async def result(self, ctx: Context, row: TaskRow, request_id: bytes) -> Response:

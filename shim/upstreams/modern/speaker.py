@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from shim.hub import rawjson
-from shim.hub.codec import Reading, TaskUnknownError, read_create
+from shim.hub.codec import SECTION_1, Reading, TaskUnknownError, read_create
 from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.ledger.records import InputRow, TaskRow
@@ -154,7 +154,8 @@ class ModernUpstream:
             raise as_fault(response)
         try:
             return read_shown(self.dialect, rawjson.members(response.result))
-        except TaskUnknownError:
+        except TaskUnknownError as exc:
+            ctx.trace.lenient(SECTION_1, str(exc))
             raise TaskUnknown from None
 
     async def result(self, ctx: Context, row: TaskRow, request_id: bytes) -> Response:

@@ -1,4 +1,4 @@
-"""OWN-* and KEYS in LM: no caller reaches what is another's, no key of the new API reaches a legacy client."""
+"""OWN-* and KEYS in LM: nobody reaches what is another's, no key of the new API a legacy client."""
 
 import asyncio
 from pathlib import Path

@@ -15,7 +15,8 @@ async def test_an_empty_file_gets_the_newest_schema_once(path: Path) -> None:
         await ledger.close()
         assert on_disk(path, "PRAGMA user_version") == [(3,)]
     tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
-    assert on_disk(path, tables) == [("ask",), ("epoch",), ("input",), ("keyed",), ("session",), ("task",)]
+    names = ("ask", "call", "epoch", "input", "keyed", "session", "task")
+    assert on_disk(path, tables) == [(name,) for name in names]
     strict = (
         "SELECT DISTINCT strict FROM pragma_table_list WHERE schema = 'main' AND name NOT LIKE 'sqlite_%'"
     )

@@ -76,10 +76,11 @@ class Facing:
     def _relayed(self, upstream: LegacyUpstream) -> Front:
         """Give the front that passes legacy clients through (LL)."""
         ledger, clock = self.tasks.room.ledger, self.tasks.room.clock
+        detector = Detector(self.config, self.dialects, ledger)
         return LegacyFront(
-            self.config, upstream, Detector(self.config, self.dialects, ledger), self.relay,
+            self.config, upstream, detector, self.relay,
             ClientSessions(self.config, ledger, upstream, clock),
-            LegacyTasks(self.config, upstream, self.relay, self.tasks), self.resolver,
+            LegacyTasks(self.config, upstream, self.relay, self.tasks, detector), self.resolver,
             Vouching(self.vouches, upstream),
         )  # fmt: skip
 

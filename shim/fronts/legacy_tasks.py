@@ -12,11 +12,12 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from shim.config import Config
+from shim.fronts.detect import Detector
 from shim.fronts.legacy_verbs import Asked, Verbs, answer
 from shim.fronts.passing import Passing
 from shim.fronts.relay import DROPPED, Relay, Tap
 from shim.hub import rawjson
-from shim.hub.codec import read_create, read_task, write_create
+from shim.hub.codec import SECTION_1, TaskUnknownError, read_create, read_task, write_create
 from shim.hub.facts import CALL
 from shim.hub.status import TERMINAL, Status
 from shim.ledger.records import InputState, SessionRow, TaskRow
@@ -29,7 +30,7 @@ from shim.tasks.view import task_of
 from shim.upstreams.base import Upstream
 from shim.wire.envelope import strip_related_task, tool_names, tools_with_support
 from shim.wire.errors import invalid_params, method_not_found
-from shim.wire.jsonrpc import Request, Response, read_upstream, write_message, write_result
+from shim.wire.jsonrpc import Response, read_upstream, write_message, write_result
 
 _REMEMBERED = 10_000
 
@@ -39,7 +40,10 @@ Verb = Callable[[Asked], Awaitable[web.StreamResponse | None]]
 class LegacyTasks:
     """Serves what legacy clients do with tasks on one upstream."""
 
-    def __init__(self, config: Config, upstream: Upstream, relay: Relay, tasks: Tasks) -> None:
+    def __init__(
+        self, config: Config, upstream: Upstream, relay: Relay, tasks: Tasks, detector: Detector
+    ) -> None:
+        self._detector = detector
         self.passing = Passing(upstream, relay, tasks)
         self._hub = Verbs(config, upstream, tasks)
         self._upstream = upstream
@@ -64,19 +68,16 @@ class LegacyTasks:
         if verb is not None:
             ctx.trace.feature(message.method)
             return await self._verbs[verb](asked)
-        if message.method.startswith("tasks/"):
+        if self._detector.about_tasks(message.method):
             raise method_not_found(message.method)
         if message.method == CALL:
             ctx.trace.tool = rawjson.string(message.params.get("name"))
-            if "task" in message.params:
+            # no part of this dialect, so it is passed over; a server that took it would make a task
+            # that nobody has written down
+            self._detector.pass_over(asked)
+            if dialect.asks_for_task(asked.message.params):
                 ctx.trace.feature("task param")
-                if dialect.creates_by_param:
-                    return await self._create(asked)
-                # no part of this dialect, so it is passed over; a server that took it would make a task
-                # that nobody has written down
-                ctx.trace.lenient("CS-CREATE", "tools/call: params.task")
-                params = {key: value for key, value in message.params.items() if key != "task"}
-                asked.message = Request(message.id, message.method, params)
+                return await self._create(asked)
         if session is None and self._upstream.has_sessions and self._differs(asked):
             return await self._plain(asked)
         if message.method == "tools/list" and self._differs(asked) and dialect.lists_task_support:
@@ -166,6 +167,8 @@ class LegacyTasks:
         sent: set[str] = set()
 
         async def ask(row: TaskRow) -> None:
+            if row.status in TERMINAL:
+                return
             self._tasks.results.ensure(row)  # this client's own request, in the server's dialect
             await self.passing.ask(row, asked.reply, asked.dialect, sent)
 
@@ -256,7 +259,14 @@ class LegacyTasks:
         row = await self._ledger.own_task(row.pk)
         members = rawjson.members(result)
         if asked.dialect.fields.task_id in members and asked.dialect.fields.status in members:
-            task = read_task(asked.dialect, members).task
+            try:
+                reading = read_task(asked.dialect, members)
+            except TaskUnknownError as exc:
+                ctx.trace.lenient(SECTION_1, str(exc))
+                return
+            for one in reading.lenient:
+                ctx.trace.lenient(one.rule, one.detail)
+            task = reading.task
             if row.status in TERMINAL:
                 if task.status not in TERMINAL:
                     detail = f"{row.status} -> {task.status}"

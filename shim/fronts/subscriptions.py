@@ -19,7 +19,7 @@ from shim.fronts.open_streams import OpenStreams
 from shim.fronts.reply import Reply, SlowReader
 from shim.fronts.vouching import Vouching
 from shim.hub import rawjson
-from shim.hub.codec import write_task
+from shim.hub.codec import SECTION_1, write_task
 from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.tasks.service import Tasks
@@ -32,7 +32,7 @@ from shim.wire.subscriptions import (
     EVERY_TASK,
     FILTER,
     LIST_OF,
-    UPDATED,
+    RESOURCE_UPDATED,
     Wanted,
     listen_result,
     read_filter,
@@ -98,7 +98,7 @@ class _News:
 
     def _is_wanted(self, method: str) -> bool:
         honoured = self.honoured or Wanted()
-        return LIST_OF.get(method) in honoured.lists or (method == UPDATED and bool(honoured.uris))
+        return LIST_OF.get(method) in honoured.lists or (method == RESOURCE_UPDATED and bool(honoured.uris))
 
 
 class Subscriptions:
@@ -146,7 +146,7 @@ class Subscriptions:
         """Give what is asked for, if it may be. Raises ClientFault."""
         wanted = read_filter(params)
         if wanted.named:
-            ctx.trace.lenient("section-1", "subscriptions/listen: a list of names")
+            ctx.trace.lenient(SECTION_1, "subscriptions/listen: a list of names")
         if wanted.tasks and not meta.declares_tasks:
             ctx.trace.rule("ML-UNDECLARED")
             raise missing_capability()

@@ -95,6 +95,9 @@ class Ledger(Protocol):
     ) -> list[TaskRow]:
         """Give a caller's tasks without payloads, newest first, from below the key `after` (LL-LIST)."""
 
+    async def results(self, pks: Sequence[int]) -> dict[int, bytes]:
+        """Give the results that tasks ended with, of those that have one, in one read."""
+
     async def open_tasks(
         self, *, upstream: str | None = None, session_id: str | None = None, limit: int
     ) -> list[TaskRow]:

@@ -147,6 +147,8 @@ class LocalTasks:
                 more = more_input(made.response.result) if isinstance(made, Answered) else None
                 if more is None:
                     break
+                for one in more.lenient:
+                    ctx.trace.lenient(one.rule, one.detail)
                 responses = await self._ask(ctx, row, more, number)
                 retried = more.retry(params, responses)
                 made = await upstream.create(ctx, retried, row.ttl_ms, session_id=session_id)

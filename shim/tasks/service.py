@@ -101,7 +101,7 @@ class Tasks:
         return await cancel(self.room, self.observer, ctx, row, pin=pin)
 
     async def ended(self, ctx: Context, row: TaskRow) -> TaskRow:
-        """Wait until a task ends, looking at the pace upstream asks for. Raises ShimError."""
+        """Wait until a task ends, looking at the pace upstream asks for. Raises ClientFault, Denied."""
         return row if row.status in TERMINAL else await self.watchers.ended(ctx, row)
 
     async def page(

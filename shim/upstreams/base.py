@@ -41,6 +41,8 @@ class Context:
     """The level of the log messages that the client asked for; None: it wants none."""
     takes_tasks: bool = True
     """True where a task in place of an answer can be handled, by the client or for it."""
+    asked: "Callable[[Question], Awaitable[None]] | None" = None
+    """Takes what the server asks in the middle of this call, on whichever stream; None: nobody does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,8 @@ class Question:
     task_pk: int | None
     refuse: Callable[[int, str], Awaitable[None]]
     """Answers the server with a JSON-RPC error."""
+    answer: Callable[[bytes], Awaitable[bool]]
+    """Answers the server with a result; False where it is not taken. Raises UpstreamFault."""
 
 
 class SessionEvents(Protocol):

@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from shim.hub import rawjson
-from shim.hub.codec import Reading, read_task
+from shim.hub.codec import CodecError, Lenient, Reading, read_question, read_task
 from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.wire.envelope import (
@@ -63,6 +63,7 @@ class MoreInput(msgspec.Struct, frozen=True):
 
     requests: Mapping[str, bytes]
     state: bytes | None
+    lenient: tuple[Lenient, ...] = ()
 
     def retry(self, params: Members, responses: Members) -> Members:
         """Give the params of the call sent once more, with the answers and the state as it came."""
@@ -78,7 +79,12 @@ def more_input(result: bytes | None) -> MoreInput | None:
     requests = members.get("inputRequests", b"{}")
     if requests[:1] != b"{":
         raise UpstreamFault(-32603, "the upstream's inputRequests are no object", 502)
-    return MoreInput(rawjson.members(requests), members.get("requestState"))
+    lenient: list[Lenient] = []
+    try:
+        read = {key: read_question(raw, lenient) for key, raw in rawjson.members(requests).items()}
+    except CodecError as exc:
+        raise UpstreamFault(-32603, f"the upstream's inputRequests cannot be read: {exc}", 502) from exc
+    return MoreInput(read, members.get("requestState"), tuple(lenient))
 
 
 def read_shown(dialect: Dialect, members: Members) -> Reading:

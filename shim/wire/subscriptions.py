@@ -10,7 +10,7 @@ from shim.wire.errors import invalid_params
 
 LISTEN = "subscriptions/listen"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
-UPDATED = "notifications/resources/updated"
+RESOURCE_UPDATED = "notifications/resources/updated"
 EVERY_TASK = "notifications/tasks"
 """In a list of names: every task of the caller (section 1 of the rules)."""
 FILTER, TASK_IDS, RESOURCES = "notifications", "taskIds", "resourceSubscriptions"
@@ -31,7 +31,7 @@ LISTS: Mapping[str, ListChange] = {
 }
 """By the filter's names."""
 LIST_OF: Mapping[str, str] = {change.method: name for name, change in LISTS.items()}
-ANNOUNCED = frozenset((UPDATED, *LIST_OF))
+ANNOUNCED = frozenset((RESOURCE_UPDATED, *LIST_OF))
 """What a server announces to those who asked for it."""
 
 

@@ -101,7 +101,7 @@ class HostedFront:
     ) -> web.StreamResponse:  # fmt: skip
         dialect = await self._detector.of(message, ctx, session, pinned)
         ctx.trace.dialect = ctx.client_dialect = dialect.name
-        if session is not None and session.dialect != dialect.name:
+        if session is not None and self._detector.turns(session, message, dialect):
             await self._sessions.speaks(session, dialect.name)
         asked = Asked(http, message, ctx, reply, session, dialect)
         handler = self._verbs.handler(asked) or self._handlers.get(message.method)
@@ -204,6 +204,7 @@ class HostedFront:
 
     async def _tools_call(self, asked: Asked) -> web.StreamResponse:
         asked.ctx.trace.tool = rawjson.string(asked.message.params.get("name"))
+        self._detector.pass_over(asked)
         return await self._plain(asked)
 
     async def _tools(self, asked: Asked) -> web.StreamResponse:

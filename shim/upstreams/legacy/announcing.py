@@ -23,7 +23,7 @@ from shim.wire.subscriptions import (
     FILTER,
     LIST_OF,
     LISTS,
-    UPDATED,
+    RESOURCE_UPDATED,
     Wanted,
     offered,
     write_filter,
@@ -45,7 +45,7 @@ class _Listener:
     uris: frozenset[str] = frozenset()
 
     def wants(self, message: Notification) -> bool:
-        if message.method != UPDATED:
+        if message.method != RESOURCE_UPDATED:
             return LIST_OF.get(message.method) in self.lists
         uri = rawjson.string(message.params.get("uri")) or ""
         # what is updated may be a part of what was subscribed to
@@ -212,7 +212,7 @@ class Announcements:
         for change in LISTS.values():
             await _tell(shared, Notification(change.method, {}))
         for uri in list(shared.subscribed):
-            await _tell(shared, Notification(UPDATED, {"uri": rawjson.encode(uri)}))
+            await _tell(shared, Notification(RESOURCE_UPDATED, {"uri": rawjson.encode(uri)}))
 
     async def _leave(self, shared: _Shared) -> None:
         """Unsubscribe from what nobody listens for any more, and give the session back with the last one."""

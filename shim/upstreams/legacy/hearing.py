@@ -1,10 +1,13 @@
 """What a server says on a session of its own accord: questions, progress, status, logs (ML-INPUT)."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from shim.hub import rawjson
+from shim.hub.codec import SECTION_1
 from shim.hub.dialect import Dialect
+from shim.hub.facts import UPDATED
 from shim.hub.rawjson import Members
 from shim.upstreams.base import Context, Notify, Question, SessionEvents
 from shim.wire.envelope import related_task_of
@@ -30,6 +33,9 @@ class Host(Protocol):
 
     async def say(self, ctx: Context, message: bytes) -> None:
         """Send a notification or a response; failures change nothing."""
+
+    async def deliver(self, ctx: Context, message: bytes) -> bool:
+        """Send a response; False where the server does not take it. Raises UpstreamFault."""
 
 
 class Hearing:
@@ -65,8 +71,11 @@ class Hearing:
         if isinstance(message, Request):
             await self._heard_request(ctx, message, task_pk, on_call=on_call)
             return
-        if self._dialect is not None and message.method == self._dialect.methods.status_notification:
-            await self._heard_status(message, self._dialect)
+        dialect = self._dialect
+        if dialect is not None and message.method in {UPDATED, dialect.methods.status_notification}:
+            if message.method == UPDATED:
+                ctx.trace.lenient(SECTION_1, UPDATED)
+            await self._heard_status(message, dialect)
             return
         match message.method:
             case "notifications/progress":
@@ -106,8 +115,19 @@ class Hearing:
         async def refuse(code: int, message: str) -> None:
             await self._host.say(ctx, write_error(request.id, code, message))
 
+        async def answer(result: bytes) -> bool:
+            return await self._host.deliver(ctx, write_result(request.id, result))
+
         pk = self._owner(request, task_pk)
-        await self._events.question(Question(request, self._host.id, pk, refuse))
+        asked = self._asked_in_call(request) if pk is None else None
+        await (asked or self._events.question)(Question(request, self._host.id, pk, refuse, answer))
+
+    def _asked_in_call(self, request: Request) -> Callable[[Question], Awaitable[None]] | None:
+        """Give who takes a question that belongs to no task: the session's one call that may be asked."""
+        if related_task_of(request.params) is not None:
+            return None
+        takers = [call.ctx.asked for call in self.calls.values() if call.ctx.asked is not None]
+        return takers[0] if len(takers) == 1 else None
 
     def _owner(self, request: Request, task_pk: int | None) -> int | None:
         """Match a question to a task: by related-task, announcement, its stream, or being the only one."""

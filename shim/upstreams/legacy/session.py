@@ -31,6 +31,7 @@ from shim.upstreams.http import (
     media_type,
 )
 from shim.upstreams.legacy.hearing import Call, Hearing
+from shim.upstreams.legacy.refusals import taken
 from shim.wire.envelope import with_progress_token
 from shim.wire.era import LEGACY_VERSIONS, Era
 from shim.wire.errors import UpstreamFault
@@ -192,6 +193,13 @@ class LegacySession:
         """Send a notification or a response; failures change nothing."""
         with contextlib.suppress(UpstreamFault, Gone):
             await self.post(ctx, message)
+
+    async def deliver(self, ctx: Context, message: bytes) -> bool:
+        """Send a response; False where the server does not take it. Raises Denied, UpstreamFault."""
+        try:
+            return taken(await self.post(ctx, message))
+        except Gone:
+            return False
 
     async def post(self, ctx: Context, message: bytes) -> int:
         """Send a notification or a response; give the HTTP status. Raises Gone, Denied, UpstreamFault."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from shim.hub import rawjson
-from shim.hub.codec import Reading, TaskUnknownError, read_create, read_task
+from shim.hub.codec import SECTION_1, Reading, TaskUnknownError, read_create, read_task
 from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.ledger.protocol import Ledger
@@ -16,7 +16,7 @@ from shim.upstreams.base import Answered, Context, Created, Facts, Notify, NotYe
 from shim.upstreams.http import Interrupted
 from shim.upstreams.legacy.announcing import Announcements
 from shim.upstreams.legacy.pool import Pool, PoolLimits
-from shim.upstreams.legacy.refusals import as_fault, code, not_yet, unknown
+from shim.upstreams.legacy.refusals import as_fault, code, not_yet, taken, unknown
 from shim.upstreams.legacy.session import Gone, LegacySession, Parts
 from shim.upstreams.legacy.sessions import REMEMBERED, Sessions
 from shim.upstreams.legacy.tools import Catalog
@@ -234,7 +234,8 @@ class LegacyUpstream:
             raise as_fault(response)
         try:
             return read_task(self.dialect, rawjson.members(response.result))
-        except TaskUnknownError:
+        except TaskUnknownError as exc:
+            ctx.trace.lenient(SECTION_1, str(exc))
             raise TaskUnknown from None
 
     async def result(self, ctx: Context, row: TaskRow, request_id: bytes) -> Response:
@@ -260,7 +261,7 @@ class LegacyUpstream:
         """Send `notifications/cancelled` for a tasks/result (ML-INPUT). Raises UpstreamFault."""
         message = write_notification("notifications/cancelled", {"requestId": request_id})
         with contextlib.suppress(Gone, SessionLost):  # the stream went with its session
-            _taken(await (await self._sessions.of(ctx, row)).post(ctx, message))
+            taken(await (await self._sessions.of(ctx, row)).post(ctx, message))
 
     async def cancel(self, ctx: Context, row: TaskRow) -> bool:
         """Ask to cancel, where the dialect has it."""
@@ -288,7 +289,7 @@ class LegacyUpstream:
         # no other session than the one that asked can take it
         session = await self._sessions.of(ctx, row)
         status = await self._sessions.on(ctx, session, lambda one: one.post(ctx, message))
-        return _taken(status)
+        return taken(status)
 
     async def ended(self, row: TaskRow) -> None:
         """Free the task's place in its session."""
@@ -336,13 +337,6 @@ class LegacyUpstream:
             if len(self._catalogs) > REMEMBERED:
                 self._catalogs.popitem(last=False)
         return catalog
-
-
-def _taken(status: int) -> bool:
-    """Tell whether a server took a message; one that is down did not refuse it. Raises UpstreamFault."""
-    if status >= 500:  # noqa: PLR2004 - a server error: it is said again later
-        raise UpstreamFault(-32603, f"the upstream answered {status}", 502)
-    return status < 400  # noqa: PLR2004 - any 2xx will do (NOTIFY)
 
 
 def _gone() -> UpstreamFault:

@@ -23,8 +23,10 @@ from shim.fronts.legacy_tasks import LegacyTasks
 from shim.fronts.legacy_verbs import Verbs
 from shim.fronts.modern import ModernFront
 from shim.fronts.modern_relay import ModernRelay
+from shim.fronts.open_streams import OpenStreams
 from shim.fronts.relay import MODERN_HEADERS, Relay
 from shim.fronts.sessions import ClientSessions
+from shim.fronts.subscriptions import Subscriptions
 from shim.fronts.vouching import Vouching
 from shim.hub.dialect import Dialect
 from shim.tasks.service import Tasks
@@ -48,13 +50,14 @@ class Facing:
     epoch: InitVar[int]
     resolver: Resolver
     vouches: VouchBook
-    streams: Streams = field(init=False, default_factory=Streams)
+    streams: OpenStreams
+    get_streams: Streams = field(init=False, default_factory=Streams)
     events: EventIds = field(init=False)
     asking: Asking = field(init=False)
 
     def __post_init__(self, epoch: int) -> None:
         self.events = EventIds(epoch)
-        self.asking = Asking(self.config, self.tasks, self.ids, self.events, self.streams)
+        self.asking = Asking(self.config, self.tasks, self.ids, self.events, self.get_streams)
 
     def fronts(self, behind: Behind) -> Mapping[Era, Front]:
         """Put a front for each era before the speaker that serves it."""
@@ -68,9 +71,10 @@ class Facing:
         """Give the front that serves modern clients by the hub (ML), or passes them through (MM)."""
         config, tasks, vouching = self.config, self.tasks, Vouching(self.vouches, upstream)
         dialect = self.dialects[SEP_2663]
+        subscriptions = Subscriptions(config, upstream, tasks, dialect, vouching, self.streams)
         if not isinstance(upstream, ModernUpstream):
-            return ModernFront(config, upstream, tasks, dialect, vouching, ToLegacy())
-        hub = ModernFront(config, upstream, tasks, dialect, vouching, ToModern())
+            return ModernFront(config, upstream, tasks, dialect, vouching, ToLegacy(), subscriptions)
+        hub = ModernFront(config, upstream, tasks, dialect, vouching, ToModern(), subscriptions)
         if upstream.dialect.name != dialect.name:
             return hub  # a site's own table: its tasks are translated
         parts = upstream.parts
@@ -94,7 +98,7 @@ class Facing:
     def _hosted(self, upstream: Upstream) -> Front:
         """Give the front that is itself the server of legacy clients (LM)."""
         config, tasks, ledger, clock = self.config, self.tasks, self.tasks.room.ledger, self.tasks.room.clock
-        asking, streams, events = self.asking, self.streams, self.events
+        asking, streams, events = self.asking, self.get_streams, self.events
         vouching = Vouching(self.vouches, upstream)
         return HostedFront(
             config, upstream,

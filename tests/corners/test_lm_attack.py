@@ -29,7 +29,7 @@ async def asked(lm: Corner, stream: OpenStream) -> Any:
 
 
 @pytest.mark.rule("LM-INPUT", "LM-RESULT")
-async def test_waiters_of_one_session_are_asked_under_one_id(modern_upstream: Scripted, tmp_path: Path) -> None:
+async def test_waiters_of_one_session_are_asked_once(modern_upstream: Scripted, tmp_path: Path) -> None:
     async with corner(modern_upstream, tmp_path) as lm:
         await lm.create()
         waiting = [asyncio.create_task(lm.client.tasks("result", "task-1")) for _ in range(8)]

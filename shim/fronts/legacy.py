@@ -75,7 +75,7 @@ class LegacyFront:
         if isinstance(message, Request):
             return await self._request(http, message, ctx, reply, session, pinned)
         if isinstance(message, Response) and session is not None:
-            taken = await self._tasks.passing.answered(http, message, ctx, reply, session)
+            taken = await self._tasks.answered(http, message, ctx, reply, session)
             if taken is not None:
                 return taken
         message = await self._tasks.passing.names.inwards(message, ctx)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from shim.config import Config
 from shim.fronts.legacy_result import Ask, wait_for_result
 from shim.fronts.reply import Reply
+from shim.fronts.vouching import Vouching
 from shim.hub import rawjson
 from shim.hub.codec import SECTION_1, write_create, write_get, write_task
 from shim.hub.dialect import Dialect
@@ -18,6 +19,7 @@ from shim.hub.status import TERMINAL, Status
 from shim.hub.task import Task
 from shim.ledger.records import SessionRow, TaskRow
 from shim.tasks.access import own
+from shim.tasks.promote import promotes
 from shim.tasks.service import Tasks
 from shim.tasks.view import task_of, with_tool_error
 from shim.upstreams.base import Context, Upstream
@@ -48,7 +50,8 @@ class Asked:
 class Verbs:
     """The verbs of a legacy dialect on the hub."""
 
-    def __init__(self, config: Config, upstream: Upstream, tasks: Tasks) -> None:
+    def __init__(self, config: Config, upstream: Upstream, tasks: Tasks, vouching: Vouching) -> None:
+        self._vouching = vouching
         self._config = config
         self._upstream = upstream
         self._tasks = tasks
@@ -66,12 +69,21 @@ class Verbs:
         self, asked: Asked, params: dict[str, bytes], ttl_ms: int | None, *, session: SessionRow | None = None
     ) -> web.StreamResponse:
         """Make a task and hand it out, over a client's own `session` where it drives one (LM-CREATE)."""
+        promoted = await self.promoted(asked, rawjson.string(params.get("name")))
         made = await self._tasks.create(
-            asked.ctx, self._upstream, params, ttl_ms=ttl_ms, session=session, handle=True
+            asked.ctx, self._upstream, params, ttl_ms=ttl_ms, session=session, handle=True, promoted=promoted
         )
         if isinstance(made, Response):
             return await asked.reply.send(answer(asked.message.id, made))
         return await self._say(asked, write_create(asked.dialect, task_of(made)))
+
+    async def promoted(self, asked: Asked, tool: str | None) -> bool:
+        """Tell whether the shim itself runs a tool as a task, to a client it may (PROMOTE-1)."""
+        if tool is None or not await promotes(self._config, self._upstream, asked.ctx, tool):
+            return False
+        asked.ctx.trace.rule("PROMOTE-1")
+        await self._vouching.ensure(asked.ctx)
+        return True
 
     async def get(self, asked: Asked, row: TaskRow) -> web.StreamResponse:
         """Show a task."""

@@ -217,6 +217,6 @@ async def _leave_to_client(_code: int, _message: str) -> None:
     """Leave a question that passes to the client for the client to refuse."""
 
 
-async def _left_to_client(_result: bytes) -> bool:
+async def _left_to_client(_by: Context, _result: bytes) -> bool:
     """Leave the answer to the session that the question passed on."""
     return False

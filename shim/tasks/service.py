@@ -68,13 +68,17 @@ class Tasks:
         ttl_ms: int | None,
         session: SessionRow | None = None,
         handle: bool = False,
+        promoted: bool = False,
     ) -> TaskRow | Response:
         """Make a task, or give the answer that upstream gave instead. Raises ShimError.
 
         `handle`: the client cannot take an answer in its place; only an error is one (LM-CREATE).
+        `promoted`: the shim runs a plain call as the task (PROMOTE-1).
         """
-        local = self.local if handle else None
-        return await create(self.room, ctx, upstream, params, ttl_ms=ttl_ms, session=session, local=local)
+        return await create(
+            self.room, self.local, ctx, upstream, params,
+            ttl_ms=ttl_ms, session=session, handle=handle, promoted=promoted,
+        )  # fmt: skip
 
     async def get(self, ctx: Context, task_id: str) -> TaskRow:
         """Read a task of the caller's. Raises ShimError."""

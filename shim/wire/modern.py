@@ -58,6 +58,16 @@ def has_tasks(discovered: Members) -> bool:
     return extensions.get(TASKS_EXTENSION, b"")[:1] == b"{"
 
 
+def with_tasks(discovered: Members) -> Members:
+    """Give a discover result that offers the tasks extension; one that does stays as it came."""
+    if has_tasks(discovered):
+        return discovered
+    capabilities = _object(discovered.get("capabilities"))
+    extensions = {**_object(capabilities.get("extensions")), TASKS_EXTENSION: b"{}"}
+    offered = rawjson.join({**capabilities, "extensions": rawjson.join(extensions)})
+    return {**discovered, "capabilities": offered}
+
+
 class MoreInput(msgspec.Struct, frozen=True):
     """A server's answer that asks before it goes on: questions by key, and the state to send back."""
 

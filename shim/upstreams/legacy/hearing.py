@@ -1,6 +1,6 @@
 """What a server says on a session of its own accord: questions, progress, status, logs (ML-INPUT)."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,7 +9,7 @@ from shim.hub.codec import SECTION_1
 from shim.hub.dialect import Dialect
 from shim.hub.facts import UPDATED
 from shim.hub.rawjson import Members
-from shim.upstreams.base import Context, Question, SessionEvents
+from shim.upstreams.base import Asking, Context, Question, SessionEvents
 from shim.wire.envelope import related_task_of
 from shim.wire.jsonrpc import Notification, Request, Response, write_error, write_result
 
@@ -33,8 +33,8 @@ class Host(Protocol):
     async def say(self, ctx: Context, message: bytes) -> None:
         """Send a notification or a response; failures change nothing."""
 
-    async def deliver(self, ctx: Context, message: bytes) -> bool:
-        """Send a response; False where the server does not take it. Raises UpstreamFault."""
+    async def give(self, ctx: Context, message: bytes) -> bool:
+        """Send a response; False when it is not taken. Raises SessionLost, Denied, UpstreamFault."""
 
 
 class Hearing:
@@ -116,19 +116,20 @@ class Hearing:
         async def refuse(code: int, message: str) -> None:
             await self._host.say(ctx, write_error(request.id, code, message))
 
-        async def answer(result: bytes) -> bool:
-            return await self._host.deliver(ctx, write_result(request.id, result))
+        async def answer(by: Context, result: bytes) -> bool:
+            return await self._host.give(by, write_result(request.id, result))
 
         pk = self._owner(request, task_pk)
-        asked = self._asked_in_call(request) if pk is None else None
-        await (asked or self._events.question)(Question(request, self._host.id, pk, refuse, answer))
+        asked = None
+        if pk is None and related_task_of(request.params) is None:
+            asked = self._asked_call()
+        question = Question(request, self._host.id, pk, refuse, answer)
+        await (self._events if asked is None else asked).question(question)
 
-    def _asked_in_call(self, request: Request) -> Callable[[Question], Awaitable[None]] | None:
-        """Give who takes a question that belongs to no task: the session's one call that may be asked."""
-        if related_task_of(request.params) is not None:
-            return None
-        takers = [call.ctx.asked for call in self.calls.values() if call.ctx.asked is not None]
-        return takers[0] if len(takers) == 1 else None
+    def _asked_call(self) -> Asking | None:
+        """Give the one call of the session that may be asked something; of several none can be told."""
+        asked = [call.ctx.asking for call in self.calls.values() if call.ctx.asking is not None]
+        return asked[0] if len(asked) == 1 else None
 
     def _owner(self, request: Request, task_pk: int | None) -> int | None:
         """Match a question to a task: by related-task, announcement, its stream, or being the only one."""

@@ -19,7 +19,7 @@ from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.ledger.records import SessionRow
 from shim.upstreams.authority import Authority
-from shim.upstreams.base import Context, SessionEvents
+from shim.upstreams.base import Context, SessionEvents, SessionLost
 from shim.upstreams.http import (
     ACCEPT,
     JSON_TYPE,
@@ -193,12 +193,12 @@ class LegacySession:
         with contextlib.suppress(UpstreamFault, Gone):
             await self.post(ctx, message)
 
-    async def deliver(self, ctx: Context, message: bytes) -> bool:
-        """Send a response; False where the server does not take it. Raises Denied, UpstreamFault."""
+    async def give(self, ctx: Context, message: bytes) -> bool:
+        """Send a response; False when it is not taken. Raises SessionLost, Denied, UpstreamFault."""
         try:
             return taken(await self.post(ctx, message))
         except Gone:
-            return False
+            raise SessionLost from None
 
     async def post(self, ctx: Context, message: bytes) -> int:
         """Send a notification or a response; give the HTTP status. Raises Gone, Denied, UpstreamFault."""

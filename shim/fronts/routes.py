@@ -61,9 +61,7 @@ class Routes:
         }
         self._creates = {str(one.methods.create) for one in dialects.values() if one.methods.create} | {CALL}
 
-    async def of(
-        self, era: Era, caller: Caller, message: Message | None, session_id: str | None
-    ) -> Standing:
+    async def of(self, era: Era, caller: Caller, message: Message | None, session_id: str | None) -> Standing:
         """Give the upstream that serves a request; whether it may be served is for its front to say."""
         if self._only is not None:
             return self._only

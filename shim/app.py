@@ -5,7 +5,7 @@ Stopping has four phases: not ready, no new connections, open streams handed bac
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -28,6 +28,7 @@ from shim.config.live import Live
 from shim.facing import Facing
 from shim.fronts.endpoint import Endpoint
 from shim.fronts.guard import Guard
+from shim.fronts.open_streams import OpenStreams
 from shim.fronts.routes import Routes
 from shim.fronts.server import server_of
 from shim.fronts.sunset import sunset_headers
@@ -40,7 +41,6 @@ from shim.tasks.questions import Questions
 from shim.tasks.room import Room
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Upstream
-from shim.upstreams.legacy.session import LegacySession
 from shim.upstreams.prober import Prober
 from shim.upstreams.probing import Probed
 from shim.wire.ids import IdMaker
@@ -112,7 +112,6 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
                 partial(
                     speakers, in_force, one.settings, dialects=dialects, link=one.link,
                     authority=one.authority, ids=ids, clock=clock, ledger=ledger, events=questions,
-                    on_list_changed=_on_list_changed(room),
                 ),
             )  # fmt: skip
             stack.push_async_callback(one.behind.close)
@@ -121,7 +120,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         tasks = Tasks(room, keys, questions, instance=instance, dialects=dialects)
         stack.push_async_callback(tasks.close)
         resolver = build_resolver(config.identity, keys, judged=all(one.judged for one in stands.values()))
-        facing = Facing(in_force, tasks, dialects, ids, epoch, resolver)
+        facing = Facing(in_force, tasks, dialects, ids, epoch, resolver, OpenStreams(in_force))
         for one in stands.values():
             one.fronts = facing.fronts(one)
         activity = Activity()
@@ -158,6 +157,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
                 stack, server_of(admin.handle), config.admin.host, config.admin.port, config
             )
         stack.push_async_callback(tasks.hand_back.all)
+        stack.push_async_callback(facing.streams.close)
         admin.ready = True
         stack.callback(admin.stopping)
         yield App(config, url + config.listen.path, admin_url, endpoint, tasks, stands, ledger, reload)
@@ -206,14 +206,6 @@ async def _sign_of_life(stack: contextlib.AsyncExitStack, room: Room, alive: Ali
     room.start(alive.run(room.clock), "alive")
 
 
-def _on_list_changed(room: Room) -> Callable[[LegacySession], None]:
-    def changed(session: LegacySession) -> None:
-        for upstream in room.upstreams.values():
-            upstream.tools_changed(session.id)
-
-    return changed
-
-
 def _methods(dialects: Mapping[str, Dialect]) -> list[str]:
     names = {
         "initialize",
@@ -230,6 +222,7 @@ def _methods(dialects: Mapping[str, Dialect]) -> list[str]:
         "logging/setLevel",
         "resources/subscribe",
         "resources/unsubscribe",
+        "subscriptions/listen",
         "GET",
         "DELETE",
     }

@@ -1,6 +1,5 @@
 """What a server says on a session of its own accord: questions, progress, status, logs (ML-INPUT)."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,9 +8,10 @@ from shim.hub.codec import SECTION_1
 from shim.hub.dialect import Dialect
 from shim.hub.facts import UPDATED
 from shim.hub.rawjson import Members
-from shim.upstreams.base import Asking, Context, Question, SessionEvents
+from shim.upstreams.base import Asking, Context, Notify, Question, SessionEvents
 from shim.wire.envelope import related_task_of
 from shim.wire.jsonrpc import Notification, Request, Response, write_error, write_result
+from shim.wire.subscriptions import ANNOUNCED
 
 
 @dataclass(slots=True)
@@ -40,15 +40,13 @@ class Host(Protocol):
 class Hearing:
     """Takes up what one session's server says, and tells the tasks room what concerns a task."""
 
-    def __init__(
-        self, host: Host, events: SessionEvents, dialect: Dialect | None, list_changed: Callable[[], None]
-    ) -> None:
+    def __init__(self, host: Host, events: SessionEvents, dialect: Dialect | None, announced: Notify) -> None:
         self.calls: dict[bytes, Call] = {}
         """The requests under way, by id, which is their progress token too."""
         self._host = host
         self._events = events
         self._dialect = dialect
-        self._list_changed = list_changed
+        self._announced_change = announced
         self._held: list[tuple[Context, Request, int | None]] = []
         self._reporting: dict[bytes, str] = {}
         """Progress token -> the upstream id of the task whose create had it."""
@@ -81,10 +79,10 @@ class Hearing:
         match message.method:
             case "notifications/progress":
                 await self._heard_progress(message)
-            case "notifications/tools/list_changed":
-                self._list_changed()
             case "notifications/message":
                 await self._heard_log(message)
+            case method if method in ANNOUNCED:
+                await self._announced_change(message)
 
     def reports(self, token: bytes, upstream_task_id: str) -> None:
         """Note whose progress comes under a create's token; those of tasks that ended are forgotten."""

@@ -54,7 +54,7 @@ class ModernRelay:
         self._tasks = tasks
         self._vouching = vouching
         self._seen = Seen(hub.upstream, tasks)
-        self._listening = Listening(hub.upstream, tasks.room.ledger, self._seen, vouching)
+        self._listening = Listening(config, hub.upstream, tasks.room.ledger, self._seen, vouching)
         self._dialect = hub.upstream.dialect
         methods = self._dialect.methods
         self._verbs: Mapping[str, Callable[[Asked], Awaitable[web.StreamResponse]]] = {

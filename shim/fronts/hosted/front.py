@@ -26,6 +26,7 @@ from shim.wire.envelope import tool_names, tools_with_support
 from shim.wire.errors import invalid_params, method_not_found, unknown_session
 from shim.wire.hosting import initialize_result, legacy_result, upstream_params
 from shim.wire.jsonrpc import Message, Notification, Request, Response, write_result
+from shim.wire.loglevels import LEVELS
 
 _SESSION = "Mcp-Session-Id"
 _EMPTY = b"{}"
@@ -174,8 +175,8 @@ class HostedFront:
 
     async def _set_level(self, asked: Asked) -> web.StreamResponse:
         level = rawjson.string(asked.message.params.get("level"))
-        if level is None:
-            raise invalid_params("params.level: expected a string")
+        if level not in LEVELS:
+            raise invalid_params(f"params.level: expected one of {', '.join(LEVELS)}")
         if asked.session is not None:
             await self._hosted.set_level(asked.session, level)
         return await self._say(asked, _EMPTY)

@@ -171,9 +171,10 @@ class LegacySession:
         began = self._parts.clock.ticks_ms()
         try:
             with self._parts.link.counting(method) as counted:
-                response = await self._post(ctx, write_request(rid, method, params), patient=patient)
-                async with response:
-                    answer = await self._answer(ctx, response, rid, task_pk)
+                async with self._parts.link.in_time(patient=patient):
+                    response = await self._post(ctx, write_request(rid, method, params), patient=patient)
+                    async with response:
+                        answer = await self._answer(ctx, response, rid, task_pk)
                 if answer.error is not None:
                     counted.outcome = "error"
                 return answer

@@ -63,11 +63,12 @@ class Exchange:
         began = self._parts.clock.ticks_ms()
         try:
             with self._parts.link.counting(method) as counted:
-                response = await self._parts.link.send(
-                    "POST", [*self._headers(ctx, method, params), *headers], body, patient=patient
-                )
-                async with response:
-                    answer = await self._answer(ctx, response, rid, heard or partial(_heard, ctx))
+                async with self._parts.link.in_time(patient=patient):
+                    response = await self._parts.link.send(
+                        "POST", [*self._headers(ctx, method, params), *headers], body, patient=patient
+                    )
+                    async with response:
+                        answer = await self._answer(ctx, response, rid, heard or partial(_heard, ctx))
                 if answer.error is not None:
                     counted.outcome = "error"
                 return answer

@@ -1,7 +1,7 @@
 """The fronts of a server: one for each era of clients, by what the server speaks."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
 
 from shim.behind import SEP_2663, Behind
 from shim.callers.resolve import Resolver
@@ -38,19 +38,26 @@ from shim.wire.era import Era
 from shim.wire.ids import IdMaker
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Facing:
-    """Makes fronts of the parts that all of them share."""
+    """Makes fronts of the parts that all of them share, also over a change of what the server speaks."""
 
     config: Config
     tasks: Tasks
     dialects: Mapping[str, Dialect]
     relay: Relay
     ids: IdMaker
-    epoch: int
+    epoch: InitVar[int]
     resolver: Resolver
     vouches: VouchBook
     streams: OpenStreams
+    get_streams: Streams = field(init=False, default_factory=Streams)
+    events: EventIds = field(init=False)
+    asking: Asking = field(init=False)
+
+    def __post_init__(self, epoch: int) -> None:
+        self.events = EventIds(epoch)
+        self.asking = Asking(self.config, self.tasks, self.ids, self.events, self.get_streams)
 
     def fronts(self, behind: Behind) -> Mapping[Era, Front]:
         """Put a front for each era before the speaker that serves it."""
@@ -77,14 +84,13 @@ class Facing:
         """Give the front that passes legacy clients through (LL)."""
         ledger, clock = self.tasks.room.ledger, self.tasks.room.clock
         vouching = Vouching(self.vouches, upstream)
-        asking = Asking(self.config, self.tasks, self.ids, EventIds(self.epoch), Streams())
         detector = Detector(self.config, self.dialects, ledger)
         return LegacyFront(
             self.config, upstream, detector, self.relay,
             ClientSessions(self.config, ledger, upstream, clock),
             LegacyTasks(
                 self.config, upstream, self.relay, self.tasks,
-                detector=detector, vouching=vouching, asking=asking,
+                detector=detector, vouching=vouching, asking=self.asking,
             ),
             self.resolver, vouching,
         )  # fmt: skip
@@ -92,14 +98,13 @@ class Facing:
     def _hosted(self, upstream: Upstream) -> Front:
         """Give the front that is itself the server of legacy clients (LM)."""
         config, tasks, ledger, clock = self.config, self.tasks, self.tasks.room.ledger, self.tasks.room.clock
-        streams, events = Streams(), EventIds(self.epoch)
-        asking = Asking(config, tasks, self.ids, events, streams)
+        asking, streams, events = self.asking, self.get_streams, self.events
         vouching = Vouching(self.vouches, upstream)
         return HostedFront(
             config, upstream,
             detector=Detector(config, self.dialects, ledger),
             sessions=ClientSessions(config, ledger, upstream, clock),
-            hosted=HostedSessions(ledger, upstream, clock, self.resolver),
+            hosted=HostedSessions(config, ledger, upstream, clock, self.resolver),
             asking=asking,
             verbs=HostedVerbs(Verbs(config, upstream, tasks, vouching), asking, streams),
             calls=Calls(config, upstream, tasks, asking),

@@ -149,6 +149,9 @@ class Limits(Section):
     """Requests under way at a time, open streams included; more is a 429 with Retry-After."""
     sessions_per_caller: Count = 256
     """Open sessions of one caller's legacy clients; more is a 429."""
+    subscriptions_per_session: Count = 1000
+    """Resources that one legacy client of a modern server is told the changes of; more is a 429
+    (LM-LOCAL)."""
     open_tasks_per_caller: Count = 1000
     """Tasks of one caller that have not ended; more is a 429."""
     questions_per_task: Count = 64

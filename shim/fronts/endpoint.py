@@ -19,12 +19,11 @@ from shim.config import Config
 from shim.fronts.guard import Guard, Route, cors, preflight
 from shim.fronts.legacy import session_header
 from shim.fronts.reply import Reply, SlowReader
-from shim.hub.codec import CodecError
-from shim.hub.rawjson import RawJsonError
-from shim.upstreams.base import Context, SessionLost, TaskUnknown, Upstream
+from shim.upstreams.base import Context, Upstream
+from shim.upstreams.faults import fault_of
 from shim.upstreams.http import Denied
 from shim.wire.era import Era, classify
-from shim.wire.errors import ShimError, UpstreamFault, internal, too_many
+from shim.wire.errors import internal, too_many
 from shim.wire.jsonrpc import Message, Request, read_client, write_error
 from shim.wire.statuses import status_of_fault
 
@@ -139,7 +138,7 @@ class Endpoint:
         if isinstance(exc, Denied) and not reply.streaming:
             trace.denied("credential")
             return reply.relayed_denial(exc)
-        fault = as_fault(exc)
+        fault = fault_of(exc)
         if fault is None:
             log.error("a request failed", request_id=trace.request_id, exc_info=exc)
             fault = internal()
@@ -151,16 +150,3 @@ class Endpoint:
         reply.failed()
         reply.add_headers(fault.headers)
         return await reply.send(write_error(message_id, fault.code, fault.message, fault.data), status)
-
-
-def as_fault(exc: Exception) -> ShimError | None:
-    """Map what an upstream did wrong to its answer; None for a fault that is the shim's own."""
-    if isinstance(exc, ShimError):
-        return exc
-    if isinstance(exc, CodecError | RawJsonError):
-        return UpstreamFault(-32603, f"the upstream's answer cannot be read: {exc}", 502)
-    if isinstance(exc, SessionLost | TaskUnknown):
-        return UpstreamFault(-32603, "the upstream lost the session while it was asked", 502)
-    if isinstance(exc, TimeoutError):
-        return UpstreamFault(-32603, "the upstream did not answer in time", 504)
-    return None

@@ -65,6 +65,7 @@ class ModernRelay:
             str(methods.update): self._update,
             str(methods.cancel): self._cancel,
             LISTEN: self._listen,
+            "tools/list": self._list_tools,
             "server/discover": self._discover,
         }
 

@@ -108,3 +108,18 @@ def test_without_duckdb_it_says_what_to_install(path, monkeypatch):
     result = run("callers", path)
     assert result.exit_code == 2
     assert "taskshim[audit]" in result.stderr
+
+
+def test_a_whole_log_is_verified(path):
+    result = run("verify", path)
+    assert result.exit_code == 0
+    assert result.output.endswith("\nwhole\n")
+
+
+def test_a_log_with_a_hole_is_not(log, tmp_path):
+    path = write(tmp_path / "holes.jsonl", [one for one in log.events if one["seq"] not in {8, 9}], b"{")
+    result = run("verify", path)
+    assert result.exit_code == 1
+    assert result.output.endswith("not whole: 2 events are missing, 1 files end in a torn line\n")
+    told = json.loads(run("verify", path, "--json").output)
+    assert (told["whole"], told["holes"][0]["missing"], told["runs"][0]["missing"]) == (False, 2, 2)

@@ -12,11 +12,11 @@ from shim.ledger.protocol import Ledger
 from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context, Upstream
 from shim.wire.errors import invalid_params, too_many
+from shim.wire.loglevels import LEVELS
 
 _CAPABILITIES = "capabilities"
 _LEVEL = "logLevel"
 _RESOURCES = "resources"
-_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 
 class HostedSessions:
@@ -54,8 +54,8 @@ class HostedSessions:
 
     async def set_level(self, session: SessionRow | None, level: str | None) -> None:
         """Note the level of log messages that the client wants (LM-META). Raises ClientFault."""
-        if level not in _LEVELS:
-            raise invalid_params(f"params.level: expected one of {', '.join(_LEVELS)}")
+        if level not in LEVELS:
+            raise invalid_params(f"params.level: expected one of {', '.join(LEVELS)}")
         async with self._setting:
             await self._set(await self._latest(session), {_LEVEL: rawjson.encode(level)})
 

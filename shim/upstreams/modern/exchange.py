@@ -17,6 +17,7 @@ from shim.wire.errors import UpstreamFault
 from shim.wire.headers import encode_value, mirrored
 from shim.wire.ids import IdMaker
 from shim.wire.jsonrpc import Notification, Response, read_upstream, write_request
+from shim.wire.loglevels import reaches
 from shim.wire.modern import modern_params
 from shim.wire.tracing import traced
 
@@ -139,5 +140,5 @@ async def _heard(ctx: Context, message: Notification) -> None:
         with contextlib.suppress(RawJsonError):
             params = {**message.params, "progressToken": ctx.progress_token}
             await ctx.notify(Notification(message.method, params))
-    elif message.method == "notifications/message" and ctx.log_level is not None:
+    elif message.method == "notifications/message" and reaches(message.params, ctx.log_level):
         await ctx.notify(message)

@@ -71,8 +71,9 @@ class _News:
                 raise UpstreamFault(-32603, "the upstream's acknowledgement cannot be read", 502) from exc
             uris = [uri for uri in self.wanted.uris if uri in set(said.uris)]
             self.honoured = Wanted(said.lists & self.wanted.lists, uris)
+            self.waiting = {key: one for key, one in self.waiting.items() if self._is_wanted(one.method)}
             self.settled.set()
-        elif self.honoured is not None and self._is_wanted(message.method):
+        elif self._is_wanted(message.method):
             key = (message.method, rawjson.string(message.params.get("uri")))
             self.waiting.pop(key, None)
             if len(self.waiting) < self.at_most:
@@ -97,8 +98,8 @@ class _News:
             self.wake.set()
 
     def _is_wanted(self, method: str) -> bool:
-        honoured = self.honoured or Wanted()
-        return LIST_OF.get(method) in honoured.lists or (method == RESOURCE_UPDATED and bool(honoured.uris))
+        asked = self.honoured or self.wanted
+        return LIST_OF.get(method) in asked.lists or (method == RESOURCE_UPDATED and bool(asked.uris))
 
 
 class Subscriptions:

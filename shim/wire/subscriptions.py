@@ -48,6 +48,11 @@ class Wanted:
     """True where it was a list of names, as only the articles have it."""
 
     @property
+    def announces(self) -> bool:
+        """True where it asks for what a server announces."""
+        return bool(self.lists or self.uris)
+
+    @property
     def tasks(self) -> bool:
         """True where it asks for tasks, be it none of them."""
         return self.every_task or self.task_ids is not None

@@ -154,7 +154,7 @@ class Passing:
             return await self._renamed(message, session)
         ctx.trace.rule("LL-ROUTE")
         await self._tasks.questions.question(
-            Question(message, session.session_id, owner.pk, _leave_to_client)
+            Question(message, session.session_id, owner.pk, _leave_to_client, _answered_there)
         )
         self._shown[owner.pk, message.id] = None
         while len(self._shown) > _REMEMBERED:
@@ -206,6 +206,11 @@ class Passing:
         if related is not None:
             return next((one for one in open_tasks if one.upstream_task_id == related), None)
         return open_tasks[0] if alone and len(open_tasks) == 1 else None
+
+
+async def _answered_there(_ctx: Context, _result: bytes) -> bool:
+    """Leave the answer to whoever holds the session: its client, or the task it belongs to."""
+    return False
 
 
 async def _leave_to_client(_code: int, _message: str) -> None:

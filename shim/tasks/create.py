@@ -60,7 +60,8 @@ async def create(
 
     With `local` a handle is given in any case, but for an error that comes first (LM-CREATE).
 
-    A client that leaves meanwhile changes nothing: the task is kept and owned (ML-CLOSE).
+    A client that leaves meanwhile changes nothing: the task is kept and owned (ML-CLOSE). What asked its
+    client something and is called off ends at the server too (ML-MRTR).
     """
     work = asyncio.create_task(_create(room, ctx, upstream, params, ttl_ms, session, local), name="create")
     room.keep(work)
@@ -68,6 +69,9 @@ async def create(
         return await asyncio.shield(work)
     except asyncio.CancelledError:
         ctx.notify = None
+        if ctx.asking is not None and ctx.asking.called_off:
+            work.cancel()
+            await asyncio.wait([work])
         raise
 
 

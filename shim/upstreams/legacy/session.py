@@ -19,7 +19,7 @@ from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.ledger.records import SessionRow
 from shim.upstreams.authority import Authority
-from shim.upstreams.base import Context, SessionEvents
+from shim.upstreams.base import Context, SessionEvents, SessionLost
 from shim.upstreams.http import (
     ACCEPT,
     JSON_TYPE,
@@ -31,6 +31,7 @@ from shim.upstreams.http import (
     media_type,
 )
 from shim.upstreams.legacy.hearing import Call, Hearing
+from shim.upstreams.legacy.refusals import taken
 from shim.wire.envelope import with_progress_token
 from shim.wire.era import LEGACY_VERSIONS, Era
 from shim.wire.errors import UpstreamFault
@@ -86,7 +87,9 @@ class LegacySession:
         self.lost = False
         self.idle_since_ms = parts.clock.now_ms()
         self._parts = parts
-        self._hearing = Hearing(self, parts.events, parts.dialect, lambda: parts.on_list_changed(self))
+        self._hearing = Hearing(
+            self, parts.events, parts.dialect, parts.clock, lambda: parts.on_list_changed(self)
+        )
         self._stream: asyncio.Task[None] | None = None
         self._opened = asyncio.Event()
         self._streamless = False
@@ -163,7 +166,7 @@ class LegacySession:
         rid = request_id or self._parts.ids.next()
         if reports and ctx.progress_token is not None:
             params = with_progress_token(params, rid)
-        self._hearing.calls[rid] = Call(ctx, task_pk)
+        self._hearing.calls[rid] = Call(ctx, task_pk, runs=reports)
         began = self._parts.clock.ticks_ms()
         try:
             with self._parts.link.counting(method) as counted:
@@ -191,6 +194,13 @@ class LegacySession:
         """Send a notification or a response; failures change nothing."""
         with contextlib.suppress(UpstreamFault, Gone):
             await self.post(ctx, message)
+
+    async def give(self, ctx: Context, message: bytes) -> bool:
+        """Send a response; False when it is not taken. Raises SessionLost, Denied, UpstreamFault."""
+        try:
+            return taken(await self.post(ctx, message))
+        except Gone:
+            raise SessionLost from None
 
     async def post(self, ctx: Context, message: bytes) -> int:
         """Send a notification or a response; give the HTTP status. Raises Gone, Denied, UpstreamFault."""
@@ -225,6 +235,7 @@ class LegacySession:
 
     async def close(self) -> None:
         """Close the shim's own streams of the session; the server is told nothing."""
+        self._hearing.close()
         if self._stream is not None:
             self._stream.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -15,7 +15,7 @@ from shim.upstreams.authority import Authority
 from shim.upstreams.base import Answered, Context, Created, Facts, Notify, NotYet, SessionLost, TaskUnknown
 from shim.upstreams.http import Interrupted
 from shim.upstreams.legacy.pool import Pool, PoolLimits
-from shim.upstreams.legacy.refusals import as_fault, code, not_yet, unknown
+from shim.upstreams.legacy.refusals import as_fault, code, not_yet, taken, unknown
 from shim.upstreams.legacy.session import Gone, LegacySession, Parts
 from shim.upstreams.legacy.sessions import REMEMBERED, Sessions
 from shim.upstreams.legacy.tools import Catalog
@@ -262,7 +262,7 @@ class LegacyUpstream:
         """Send `notifications/cancelled` for a tasks/result (ML-INPUT). Raises UpstreamFault."""
         message = write_notification("notifications/cancelled", {"requestId": request_id})
         with contextlib.suppress(Gone, SessionLost):  # the stream went with its session
-            _taken(await (await self._sessions.of(ctx, row)).post(ctx, message))
+            taken(await (await self._sessions.of(ctx, row)).post(ctx, message))
 
     async def cancel(self, ctx: Context, row: TaskRow) -> bool:
         """Ask to cancel, where the dialect has it."""
@@ -290,7 +290,7 @@ class LegacyUpstream:
         # no other session than the one that asked can take it
         session = await self._sessions.of(ctx, row)
         status = await self._sessions.on(ctx, session, lambda one: one.post(ctx, message))
-        return _taken(status)
+        return taken(status)
 
     async def ended(self, row: TaskRow) -> None:
         """Free the task's place in its session."""
@@ -332,13 +332,6 @@ class LegacyUpstream:
             if len(self._catalogs) > REMEMBERED:
                 self._catalogs.popitem(last=False)
         return catalog
-
-
-def _taken(status: int) -> bool:
-    """Tell whether a server took a message; one that is down did not refuse it. Raises UpstreamFault."""
-    if status >= 500:  # noqa: PLR2004 - a server error: it is said again later
-        raise UpstreamFault(-32603, f"the upstream answered {status}", 502)
-    return status < 400  # noqa: PLR2004 - any 2xx will do (NOTIFY)
 
 
 def _gone() -> UpstreamFault:

@@ -8,7 +8,6 @@ from shim.config import Config
 from shim.config.service import UpstreamConfig
 from shim.hub import rawjson
 from shim.hub.dialect import Dialect
-from shim.hub.rawjson import Members
 from shim.ledger.protocol import Ledger
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import SessionEvents
@@ -20,6 +19,7 @@ from shim.upstreams.legacy.speaker import LegacyUpstream
 from shim.upstreams.modern.exchange import Parts as ModernParts
 from shim.upstreams.modern.speaker import ModernUpstream
 from shim.upstreams.probing import Probed
+from shim.wire.envelope import offers_task_calls
 from shim.wire.era import Era
 from shim.wire.ids import IdMaker
 from shim.wire.modern import has_tasks
@@ -55,7 +55,7 @@ def found(probed: Probed) -> Speaks:
         return Speaks(_EXPERIMENTAL, None, hosts=False)
     if probed.legacy_too is None:
         return Speaks(None, SEP_2663, hosts=True)
-    hosts = has_tasks(probed.init) and not _has_legacy_tasks(probed.legacy_too)
+    hosts = has_tasks(probed.init) and not offers_task_calls(rawjson.join(probed.legacy_too))
     return Speaks(_EXPERIMENTAL, SEP_2663, hosts=hosts)
 
 
@@ -144,12 +144,3 @@ def speakers(
             pages=config.limits.pages,
         )
     return legacy, modern
-
-
-def _has_legacy_tasks(init: Members) -> bool:
-    said = rawjson.decode(init.get("capabilities", b"{}"))
-    for key in ("tasks", "requests", "tools", "call"):
-        if not isinstance(said, dict) or said.get(key) is None:
-            return False
-        said = said[key]
-    return True

@@ -72,11 +72,17 @@ class Facing:
     def _relayed(self, upstream: LegacyUpstream) -> Front:
         """Give the front that passes legacy clients through (LL)."""
         ledger, clock = self.tasks.room.ledger, self.tasks.room.clock
+        vouching = Vouching(self.vouches, upstream)
+        asking = Asking(self.config, self.tasks, self.ids, EventIds(self.epoch), Streams())
+        detector = Detector(self.config, self.dialects, ledger)
         return LegacyFront(
-            self.config, upstream, Detector(self.config, self.dialects, ledger), self.relay,
+            self.config, upstream, detector, self.relay,
             ClientSessions(self.config, ledger, upstream, clock),
-            LegacyTasks(self.config, upstream, self.relay, self.tasks), self.resolver,
-            Vouching(self.vouches, upstream),
+            LegacyTasks(
+                self.config, upstream, self.relay, self.tasks,
+                detector=detector, vouching=vouching, asking=asking,
+            ),
+            self.resolver, vouching,
         )  # fmt: skip
 
     def _hosted(self, upstream: Upstream) -> Front:
@@ -91,7 +97,7 @@ class Facing:
             sessions=ClientSessions(config, ledger, upstream, clock),
             hosted=HostedSessions(ledger, upstream, clock, self.resolver),
             asking=asking,
-            verbs=HostedVerbs(Verbs(config, upstream, tasks), asking, streams),
+            verbs=HostedVerbs(Verbs(config, upstream, tasks, vouching), asking, streams),
             calls=Calls(config, upstream, tasks, asking),
             feed=Feed(config, tasks, asking, Listening(upstream, ledger, clock), events, streams),
             streams=streams,

@@ -63,7 +63,7 @@ class Reload:
         resolver = build_resolver(new.identity, self.keys, judged=judged)
         token = service_token(settings)
 
-        self.live.in_force = new
+        self.live.renew(new)
         self.endpoint.renew(Guard(new), resolver, sunset_headers(new.cutover))
         self.link.limits = link_limits(new)
         self.behind.renew(new)

@@ -262,6 +262,10 @@ class TaskWaitingCredential(_OfTask, tag="task.waiting_credential", frozen=True)
     """Background work on a task pauses until its caller comes back (OWN-CREDENTIAL)."""
 
 
+class TaskRerun(_OfTask, tag="task.rerun", frozen=True):
+    """A call that was under way when the shim died runs once more (PROMOTE-3)."""
+
+
 class AuditDropped(Event, tag="audit.dropped", frozen=True, kw_only=True):
     """Events were lost since the last event of this name."""
 

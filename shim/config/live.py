@@ -1,6 +1,6 @@
 """A config that can change while the shim runs (SIGHUP)."""
 
-from typing import Any, cast
+from typing import cast
 
 from shim.config.model import Config
 
@@ -12,11 +12,13 @@ class Live:
     """
 
     def __init__(self, config: Config) -> None:
+        self.renew(config)
+
+    def renew(self, config: Config) -> None:
+        """Put a config in force."""
         self.in_force = config
+        vars(self).update({section: getattr(config, section) for section in type(config).model_fields})
 
     def as_config(self) -> Config:
         """Give it to who asks for a config."""
         return cast("Config", self)
-
-    def __getattr__(self, section: str) -> Any:
-        return getattr(self.in_force, section)

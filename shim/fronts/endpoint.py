@@ -136,7 +136,7 @@ class Endpoint:
     async def _fault(
         self, exc: Exception, message: Message | None, trace: Trace, reply: Reply
     ) -> web.StreamResponse:
-        if isinstance(exc, Denied):
+        if isinstance(exc, Denied) and not reply.streaming:
             trace.denied("credential")
             return reply.relayed_denial(exc)
         fault = as_fault(exc)

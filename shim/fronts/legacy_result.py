@@ -67,7 +67,10 @@ async def _wait(
                 news.cancel()
                 changed.clear()
                 if end in done:
-                    return end.result()
+                    row = end.result()
+                    if ask is not None:
+                        await ask(row)  # calls off what was asked and not answered (INPUT-END)
+                    return row
                 if not done:
                     await reply.comment()
     finally:

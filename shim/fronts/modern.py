@@ -20,6 +20,7 @@ from shim.hub.facts import CALL
 from shim.ledger.records import TaskRow
 from shim.tasks.idempotency import Answer, Keyed, Settle
 from shim.tasks.parked_call import Run
+from shim.tasks.promote import offers_tasks
 from shim.tasks.service import Tasks
 from shim.tasks.view import task_of
 from shim.upstreams.base import Context, Upstream
@@ -124,7 +125,8 @@ class ModernFront:
     async def _discover(self, call: Call) -> Response:
         call.ctx.trace.rule("ML-DISCOVER")
         facts = await call.upstream.facts(call.ctx)
-        return _result(self._crossing.discovered(facts.init, has_tasks=facts.has_tasks))
+        offers = offers_tasks(self._config, facts)
+        return _result(self._crossing.discovered(facts.init, has_tasks=offers))
 
     async def _plain(self, call: Call) -> Response:
         response = await call.upstream.plain(
@@ -167,10 +169,12 @@ class ModernFront:
         call.ctx.takes_tasks = plan.as_task
         if not plan.as_task:
             return await self._plain(call)
-        call.ctx.trace.rule("ML-CREATE")
+        call.ctx.trace.rule("PROMOTE-1" if plan.promoted else "ML-CREATE")
+        if plan.promoted:
+            await self._vouching.ensure(call.ctx)
         made = await self._tasks.create(
             call.ctx, call.upstream, self._crossing.params(call.request.params, call.meta),
-            ttl_ms=self._config.tasks.default_ttl_ms,
+            ttl_ms=self._config.tasks.default_ttl_ms, promoted=plan.promoted,
         )  # fmt: skip
         if isinstance(made, Response):
             return await self._enveloped(call, made)

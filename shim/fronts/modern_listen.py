@@ -7,7 +7,8 @@ from shim.fronts.modern_seen import Asked, Seen
 from shim.fronts.relay import DROPPED, Tap
 from shim.fronts.vouching import Vouching
 from shim.hub import rawjson
-from shim.hub.codec import CodecError
+from shim.hub.codec import SECTION_1, CodecError
+from shim.hub.facts import UPDATED
 from shim.hub.rawjson import Members, RawJsonError
 from shim.ledger.protocol import Ledger
 from shim.ledger.records import TaskRow
@@ -55,7 +56,7 @@ class Listening:
         params = asked.request.params
         raw = params.get(_FILTER, b"")
         if raw[:1] == b"[":
-            asked.ctx.trace.lenient("section-1", "subscriptions/listen: a list of names")
+            asked.ctx.trace.lenient(SECTION_1, "subscriptions/listen: a list of names")
             return await self._of_names(asked, _strings(raw, f"params.{_FILTER}"))
         if raw[:1] != b"{":
             return Subscription(params)  # for the server to judge
@@ -77,7 +78,9 @@ class Listening:
                 return None
             if message.method == _ACKNOWLEDGED:
                 return _acknowledged(message, rows)
-            if message.method == self._upstream.dialect.methods.status_notification:
+            if message.method == UPDATED:
+                asked.ctx.trace.lenient(SECTION_1, UPDATED)
+            if message.method in {UPDATED, self._upstream.dialect.methods.status_notification}:
                 return await self._pushed(asked, message, rows)
             return None
 
@@ -131,7 +134,10 @@ class Listening:
             params = await self._seen.pushed(asked.ctx, row, message.params)
         except CodecError:
             return DROPPED
-        return None if params == message.params else write_notification(message.method, params)
+        method = str(self._upstream.dialect.methods.status_notification)
+        if (method, params) == (message.method, message.params):
+            return None
+        return write_notification(method, params)
 
 
 def _filter(raw: bytes) -> Members:

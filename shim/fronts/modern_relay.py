@@ -26,11 +26,13 @@ from shim.hub.status import TERMINAL
 from shim.ledger.records import TaskRow
 from shim.tasks.access import own
 from shim.tasks.create import room_for_one_more
+from shim.tasks.promote import promotes
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Context
 from shim.wire.errors import UpstreamFault, method_not_found, missing_capability
 from shim.wire.headers import encode_value, mirrored
 from shim.wire.jsonrpc import Message, Request, Response, write_message, write_result
+from shim.wire.modern import with_tasks
 
 _HANDLE_MS = 1_000
 """How long a handle that is on its way is waited for when its client has left."""
@@ -60,6 +62,7 @@ class ModernRelay:
             str(methods.update): self._update,
             str(methods.cancel): self._cancel,
             LISTEN: self._listen,
+            "server/discover": self._discover,
         }
 
     async def handle(
@@ -90,7 +93,7 @@ class ModernRelay:
         ctx, params = asked.ctx, asked.request.params
         ctx.trace.tool = rawjson.string(params.get("name"))
         keyed = keyed_call(asked.http, ctx, params, params)
-        if keyed is not None:
+        if keyed is not None or await self._promoted(asked):
             ctx.capabilities = asked.meta.declared
             return await self._hub.serve(
                 Call(asked.request, asked.meta, ctx, self.upstream, keyed), asked.reply
@@ -106,6 +109,27 @@ class ModernRelay:
         except asyncio.CancelledError:
             self._tasks.room.start(self._leave(work), "leave a call")
             raise
+
+    async def _promoted(self, asked: Asked) -> bool:
+        """Tell whether the shim itself runs the call as a task (PROMOTE-1). Raises ShimError."""
+        tool = asked.ctx.trace.tool
+        if tool is None or not asked.meta.declares_tasks:
+            return False
+        return await promotes(self._config, self.upstream, asked.ctx, tool)
+
+    async def _discover(self, asked: Asked) -> web.StreamResponse:
+        """Pass what the server says of itself; tasks that only the shim has are offered too (PROMOTE-1)."""
+        if not self._config.tasks.promote:
+            return await self._pass(asked)
+
+        async def seen(response: Response) -> bytes | None:
+            members = rawjson.members(response.result) if response.result is not None else {}
+            offered = with_tasks(members)
+            if response.result is None or offered == members:
+                return None
+            return write_result(asked.request.id, rawjson.join(offered))
+
+        return await self._pass(asked, tap=of_answer(asked, seen))
 
     async def _get(self, asked: Asked) -> web.StreamResponse:
         row = await self._owned(asked)

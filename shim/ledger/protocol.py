@@ -81,6 +81,12 @@ class Ledger(Protocol):
     async def open_local_tasks(self, *, limit: int) -> list[TaskRow]:
         """Give local tasks that have not ended, oldest first."""
 
+    async def keep_call(self, task_pk: int, params: bytes) -> None:
+        """Write down what a local task's call was, until the task ends (PROMOTE-3)."""
+
+    async def take_call(self, task_pk: int) -> bytes | None:
+        """Give what a local task's call was, and forget it: it runs once more, not twice (PROMOTE-3)."""
+
     async def set_session(self, pk: int, session_id: str) -> None:
         """Note that the task is served by another upstream session now."""
 
@@ -94,6 +100,9 @@ class Ledger(Protocol):
         self, caller: str, *, after: int | None, limit: int, client_session: str | None = None
     ) -> list[TaskRow]:
         """Give a caller's tasks without payloads, newest first, from below the key `after` (LL-LIST)."""
+
+    async def results(self, pks: Sequence[int]) -> dict[int, bytes]:
+        """Give the results that tasks ended with, of those that have one, in one read."""
 
     async def open_tasks(
         self, *, upstream: str | None = None, session_id: str | None = None, limit: int

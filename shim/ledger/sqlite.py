@@ -7,6 +7,7 @@ from pathlib import Path
 from shim.clock import Clock
 from shim.ledger import purge
 from shim.ledger.asks import Asks
+from shim.ledger.calls import Calls
 from shim.ledger.database import Database
 from shim.ledger.inputs import Inputs
 from shim.ledger.keyed import Keyed
@@ -20,7 +21,7 @@ from shim.ledger.writer import Results
 _CACHE_BYTES = 64 * 1024 * 1024
 
 
-class SqliteLedger(Tasks, Sessions, Inputs, Asks, Keyed):
+class SqliteLedger(Tasks, Sessions, Inputs, Asks, Calls, Keyed):
     """Implements `Ledger` on SQLite."""
 
     def __init__(

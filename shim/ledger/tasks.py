@@ -1,5 +1,6 @@
 """The ledger's tasks: written once, read through the caller who owns them, ended once."""
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -41,6 +42,7 @@ _ABANDONED = (
     f"SELECT {rows.TASK} FROM task "  # noqa: S608
     "WHERE ended_ms IS NULL AND touched_ms <= ? AND abandoned < ? AND pk > ? ORDER BY pk LIMIT ?"
 )
+_RESULTS = "SELECT pk, result FROM task WHERE result IS NOT NULL AND pk IN (SELECT value FROM json_each(?))"
 _NEWEST_FIRST = "ORDER BY pk DESC LIMIT ?"
 _ABOVE_ALL = 2**63 - 1
 
@@ -181,6 +183,10 @@ class Tasks(Part):
         if client_session is not None:
             sql, values = _LIST_SESSION, [*values, client_session]
         return [rows.task(row) for row in await self._db.read(sql + _NEWEST_FIRST, *values, limit)]
+
+    async def results(self, pks: Sequence[int]) -> dict[int, bytes]:
+        """Give the results that tasks ended with, of those that have one, in one read."""
+        return dict(await self._db.read(_RESULTS, json.dumps(pks)))
 
     async def open_tasks(
         self, *, upstream: str | None = None, session_id: str | None = None, limit: int

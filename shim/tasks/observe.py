@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from shim.hub.codec import CodecError, Reading
+from shim.hub.rawjson import RawJsonError
 from shim.hub.status import TERMINAL, Status
 from shim.hub.task import Task
 from shim.ledger.records import TaskRow
@@ -15,7 +16,7 @@ from shim.tasks.results import Results
 from shim.tasks.room import Room
 from shim.tasks.terminal import End, end_of, error
 from shim.upstreams.base import Context, SessionLost, TaskUnknown
-from shim.wire.errors import lost_task, task_expired
+from shim.wire.errors import UpstreamFault, lost_task, task_expired
 
 _FRESH_AT_MOST_MS = 1_000
 _FRESH_SHARE = 4
@@ -109,6 +110,26 @@ class Observer:
         await self._results.drop(row.pk)
         return observed.row
 
+    async def missed(self, ctx: Context, row: TaskRow) -> TaskRow:
+        """Act on an upstream that does not know the task: lost only when said twice (ML-SESSION-LOST).
+
+        Raises task_expired after its ttl.
+        """
+        room = self._room
+        now_ms = room.clock.now_ms()
+        if row.cancel_requested:
+            return await self.end(row, End(Status.CANCELLED), ctx=ctx)
+        if row.max_ttl_ms is not None and now_ms > row.first_seen_ms + row.max_ttl_ms:
+            await room.ledger.expire(row.pk, now_ms)
+            raise task_expired()
+        since = self._unknown_since.setdefault(row.pk, room.clock.ticks_ms())
+        if room.clock.ticks_ms() - since < room.config.tasks.lost_confirm_ms:
+            return row
+        del self._unknown_since[row.pk]
+        fault = lost_task()
+        ctx.trace.event("task.lost", task_id=row.task_id, reason="unknown_twice")
+        return await self.end(row, End(Status.FAILED, error=error(fault.code, fault.message)), ctx=ctx)
+
     def _fresh(self, row: TaskRow, seen: _Seen) -> bool:
         hint = row.poll_interval_ms or self._room.config.tasks.default_poll_interval_ms
         age_ms = self._room.clock.ticks_ms() - seen.at_ticks_ms
@@ -118,12 +139,12 @@ class Observer:
         try:
             reading = await self._room.upstream(row).get(ctx, row)
         except TaskUnknown:
-            return await self._missed(ctx, row)
+            return await self.missed(ctx, row)
         except SessionLost:
             return row
-        except CodecError as exc:
+        except (CodecError, RawJsonError) as exc:
             ctx.trace.event("upstream.invalid", rule="HUB-4", detail=str(exc))
-            raise
+            raise UpstreamFault(-32603, f"the upstream's answer cannot be read: {exc}", 502) from exc
         return await self.take(ctx, row, reading)
 
     async def _advance(self, ctx: Context, row: TaskRow, task: Task) -> TaskRow:
@@ -185,23 +206,6 @@ class Observer:
                     await changed.wait()
             except TimeoutError:
                 return
-
-    async def _missed(self, ctx: Context, row: TaskRow) -> TaskRow:
-        """Act on an upstream that does not know the task: lost only when said twice (ML-SESSION-LOST)."""
-        room = self._room
-        now_ms = room.clock.now_ms()
-        if row.cancel_requested:
-            return await self.end(row, End(Status.CANCELLED), ctx=ctx)
-        if row.max_ttl_ms is not None and now_ms > row.first_seen_ms + row.max_ttl_ms:
-            await room.ledger.expire(row.pk, now_ms)
-            raise task_expired()
-        since = self._unknown_since.setdefault(row.pk, room.clock.ticks_ms())
-        if room.clock.ticks_ms() - since < room.config.tasks.lost_confirm_ms:
-            return row
-        del self._unknown_since[row.pk]
-        fault = lost_task()
-        ctx.trace.event("task.lost", task_id=row.task_id, reason="unknown_twice")
-        return await self.end(row, End(Status.FAILED, error=error(fault.code, fault.message)), ctx=ctx)
 
     def _remember(self, row: TaskRow) -> None:
         self._seen[row.pk] = _Seen(self._room.clock.ticks_ms(), row.last_updated_at)

@@ -71,13 +71,17 @@ class Tasks:
         ttl_ms: int | None,
         session: SessionRow | None = None,
         handle: bool = False,
+        promoted: bool = False,
     ) -> TaskRow | Response:
         """Make a task, or give the answer that upstream gave instead. Raises ShimError.
 
         `handle`: the client cannot take an answer in its place; only an error is one (LM-CREATE).
+        `promoted`: the shim runs a plain call as the task (PROMOTE-1).
         """
-        local = self.local if handle else None
-        return await create(self.room, ctx, upstream, params, ttl_ms=ttl_ms, session=session, local=local)
+        return await create(
+            self.room, self.local, ctx, upstream, params,
+            ttl_ms=ttl_ms, session=session, handle=handle, promoted=promoted,
+        )  # fmt: skip
 
     async def get(self, ctx: Context, task_id: str) -> TaskRow:
         """Read a task of the caller's. Raises ShimError."""
@@ -104,7 +108,7 @@ class Tasks:
         return await cancel(self.room, self.observer, ctx, row, pin=pin)
 
     async def ended(self, ctx: Context, row: TaskRow) -> TaskRow:
-        """Wait until a task ends, looking at the pace upstream asks for. Raises ShimError."""
+        """Wait until a task ends, looking at the pace upstream asks for. Raises ClientFault, Denied."""
         return row if row.status in TERMINAL else await self.watchers.ended(ctx, row)
 
     async def page(

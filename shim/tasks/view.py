@@ -35,9 +35,12 @@ def task_of(row: TaskRow, asked: Sequence[InputRow] = (), kinds: frozenset[str] 
     )  # fmt: skip
 
 
-def with_tool_error(task: Task) -> Task:
-    """Show a task whose tool reported an error as `failed`, as the 2025-11-25 text has it (LM-GET)."""
-    if task.status is not Status.COMPLETED or task.result is None:
+def with_tool_error(task: Task, shown_as: str) -> Task:
+    """Show a task whose tool reported an error to a legacy client, by `legacy.tool_error_status` (LM-GET).
+
+    The 2025-11-25 text has it as `failed`; clients that then look no further see the error's first text.
+    """
+    if task.status is not Status.COMPLETED or task.result is None or shown_as == "completed":
         return task
     members = rawjson.members(task.result)
     if members.get("isError") != b"true":

@@ -238,6 +238,16 @@ def fit_capabilities(init: bytes, *, tasks: bool) -> bytes:
     return rawjson.join(members)
 
 
+def offers_task_calls(init: bytes) -> bool:
+    """Tell whether an initialize result offers tools/call as tasks."""
+    capabilities = rawjson.decode(rawjson.members(init).get("capabilities", b"{}"))
+    for key in ("tasks", "requests", "tools", "call"):
+        if not isinstance(capabilities, dict) or capabilities.get(key) is None:
+            return False
+        capabilities = capabilities[key]
+    return True
+
+
 def tool_names(result: bytes) -> list[str]:
     """Give the names in a tools/list result."""
     tools = _items(rawjson.members(result).get("tools", b"[]"))
@@ -246,12 +256,12 @@ def tool_names(result: bytes) -> list[str]:
 
 
 def tools_with_support(result: bytes, support: Mapping[str, str]) -> bytes:
-    """Say in a tools/list result which tools can run as tasks."""
+    """Say in a tools/list result which tools can run as tasks; one that is not named stays as it is."""
     members = rawjson.members(result)
 
     def supported(tool: Members) -> Members:
-        said = support.get(rawjson.string(tool.get("name")) or "", "forbidden")
-        return {**tool, "execution": rawjson.encode({"taskSupport": said})}
+        said = support.get(rawjson.string(tool.get("name")) or "")
+        return tool if said is None else {**tool, "execution": rawjson.encode({"taskSupport": said})}
 
     if "tools" in members:
         members["tools"] = _each_tool(members["tools"], supported)

@@ -349,6 +349,25 @@ async def test_an_error_about_an_own_task_passes(tmp_path: Path) -> None:
         assert (await mm.row()).status is Status.WORKING
 
 
+@pytest.mark.rule("ML-SESSION-LOST", "DUR-4")
+@pytest.mark.parametrize(("later_ms", "ends"), [(2_001, "failed"), (900_001, None)])
+async def test_a_task_that_the_server_forgot_is_lost_or_expired(
+    tmp_path: Path, later_ms: int, ends: str | None
+) -> None:
+    async with corner(tmp_path) as mm:
+        await mm.create()
+        mm.upstream.on("tasks/get", Error(-32602, "Task not found", status=400))
+        assert (await mm.client.tasks("get", TASK)).error["message"] == "Task not found"
+        mm.clock.advance(later_ms)
+        for _ in range(2):
+            reply = await mm.client.tasks("get", TASK)
+            if ends is None:
+                assert reply.error["message"] == "Failed to retrieve task: Task has expired"
+            else:
+                assert (reply.result["status"], reply.result["error"]["code"]) == (ends, -32603)
+        assert len(mm.upstream.seen("tasks/get")) == 2
+
+
 @pytest.mark.rule("ML-UNDECLARED")
 @pytest.mark.parametrize("verb", ["get", "update", "cancel"])
 async def test_a_task_is_not_for_a_client_that_did_not_declare_them(tmp_path: Path, verb: str) -> None:

@@ -149,6 +149,14 @@ async def test_a_list_carries_no_payloads_and_no_tombstones(ledger: SqliteLedger
     assert (await ledger.own_task(kept.pk)).result == b'{"big":1}'
 
 
+async def test_results_of_a_page_come_in_one_read(ledger: SqliteLedger) -> None:
+    one, other, working = [await ledger.create_task(new_task(name)) for name in ("one", "other", "working")]
+    await see(ledger, one.pk, Status.COMPLETED, result=b'{"a":1}')
+    await see(ledger, other.pk, Status.COMPLETED, result=b'{"b":2}')
+    assert await ledger.results([one.pk, other.pk, working.pk]) == {one.pk: b'{"a":1}', other.pk: b'{"b":2}'}
+    assert await ledger.results([]) == {}
+
+
 @pytest.mark.parametrize("session", [None, "cs"])
 async def test_a_page_is_found_by_its_index(ledger: SqliteLedger, path: Path, session: str | None) -> None:
     statements: list[tuple[str, tuple[Any, ...]]] = []

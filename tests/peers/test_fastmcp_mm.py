@@ -85,7 +85,7 @@ def paths_of(value: Any) -> Iterator[tuple[str, ...]]:
     if isinstance(value, dict):
         for key, inner in value.items():
             yield (key,)
-            shown = {str(n): one for n, one in enumerate(inner.values())} if key in _MADE_ANEW else inner
+            shown = list(inner.values()) if key in _MADE_ANEW else inner
             yield from ((key, *path) for path in paths_of(shown))
     elif isinstance(value, list):
         for inner in value:

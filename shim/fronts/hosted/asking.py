@@ -12,8 +12,9 @@ from msgspec import structs
 from shim.config import Config
 from shim.fronts.hosted.streams import EventIds, Streams, reached
 from shim.hub import rawjson
+from shim.hub.status import TERMINAL
 from shim.ledger.records import AskRow, InputRow, InputState, SessionRow, TaskRow
-from shim.tasks.questions import KINDS
+from shim.tasks.questions import KINDS, as_response
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Context
 from shim.wire.envelope import question_params, with_related_task
@@ -50,10 +51,12 @@ class Asking:
 
         `sent` is what went over this stream, by key; `related` names the task in the question.
         """
+        # the end closes what is still open (INPUT-END)
+        ended = (await self._ledger.own_task(row.pk)).status in TERMINAL
         questions = await self._ledger.inputs(row.pk, _ALL)
         asks = await self._ledger.asks_of(row.pk)
         for asked in questions:
-            if asked.state != "outstanding":
+            if ended or asked.state != "outstanding":
                 if asked.key in sent and asked.by != "session":
                     await self._call_off(sent[asked.key], say)
                 sent.pop(asked.key, None)
@@ -121,7 +124,10 @@ class Asking:
                 waiting[key] = (kind, rid, answer)
                 params = rawjson.members(question_params(question.get("params", b"{}")))
                 await say(write_request(rid, method, params), self._events.next())
-            return {key: _answer(kind, await answer) for key, (kind, _, answer) in waiting.items()}
+            return {
+                key: as_response(ctx, kind, _answer(kind, await answer))
+                for key, (kind, _, answer) in waiting.items()
+            }
         finally:
             for _, rid, _ in waiting.values():
                 self._calls.pop((session.session_id, rid), None)

@@ -20,6 +20,7 @@ from shim.fronts.sessions import ClientSessions
 from shim.fronts.vouching import Vouching
 from shim.hub import rawjson
 from shim.ledger.records import SessionRow
+from shim.tasks.promote import listed, offers_tasks
 from shim.upstreams.base import Context, Upstream
 from shim.wire.envelope import tool_names, tools_with_support
 from shim.wire.errors import invalid_params, method_not_found, unknown_session
@@ -101,7 +102,7 @@ class HostedFront:
     ) -> web.StreamResponse:  # fmt: skip
         dialect = await self._detector.of(message, ctx, session, pinned)
         ctx.trace.dialect = ctx.client_dialect = dialect.name
-        if session is not None and session.dialect != dialect.name:
+        if session is not None and self._detector.turns(session, message, dialect):
             await self._sessions.speaks(session, dialect.name)
         asked = Asked(http, message, ctx, reply, session, dialect)
         handler = self._verbs.handler(asked) or self._handlers.get(message.method)
@@ -161,7 +162,7 @@ class HostedFront:
         await self._sessions.room_for_one_more(ctx)
         self._sessions.fill(ctx, params)
         facts = await self.upstream.facts(ctx)
-        tasks = facts.has_tasks and asked.dialect.lists_task_support
+        tasks = offers_tasks(self._config, facts) and asked.dialect.lists_task_support
         version = rawjson.string(params.get("protocolVersion"))
         init = initialize_result(facts.init, version, name=self.upstream.name, tasks=tasks)
         session_id = await self._hosted.open(ctx, init, asked.dialect)
@@ -204,20 +205,21 @@ class HostedFront:
 
     async def _tools_call(self, asked: Asked) -> web.StreamResponse:
         asked.ctx.trace.tool = rawjson.string(asked.message.params.get("name"))
+        self._detector.pass_over(asked)
         return await self._plain(asked)
 
     async def _tools(self, asked: Asked) -> web.StreamResponse:
         """List the tools, each as one that may run as a task where the server has tasks (LM-TOOLS)."""
         asked.ctx.trace.rule("LM-TOOLS")
         facts = await self.upstream.facts(asked.ctx)
-        if not (facts.has_tasks and asked.dialect.lists_task_support):
+        if not (offers_tasks(self._config, facts) and asked.dialect.lists_task_support):
             return await self._plain(asked)
         params, _ = upstream_params(asked.message.params)
         response = await self.upstream.plain(asked.ctx, asked.message.method, params)
         if response.result is None:
             return await self._calls.say(asked, response)
         result, _ = legacy_result(response.result)
-        support = {name: await self.upstream.tool_support(asked.ctx, name) for name in tool_names(result)}
+        support = await listed(self._config, self.upstream, asked.ctx, tool_names(result))
         return await self._say(asked, tools_with_support(result, support))
 
     async def _say(self, asked: Asked, result: bytes) -> web.StreamResponse:

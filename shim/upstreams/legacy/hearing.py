@@ -7,7 +7,9 @@ from typing import Protocol
 
 from shim.clock import Clock
 from shim.hub import rawjson
+from shim.hub.codec import SECTION_1
 from shim.hub.dialect import Dialect
+from shim.hub.facts import UPDATED
 from shim.hub.rawjson import Members
 from shim.upstreams.base import Asking, Context, Question, SessionEvents
 from shim.wire.envelope import related_task_of
@@ -92,8 +94,11 @@ class Hearing:
         if isinstance(message, Request):
             await self._heard_request(ctx, message, task_pk, on_call=on_call)
             return
-        if self._dialect is not None and message.method == self._dialect.methods.status_notification:
-            await self._heard_status(message, self._dialect)
+        dialect = self._dialect
+        if dialect is not None and message.method in {UPDATED, dialect.methods.status_notification}:
+            if message.method == UPDATED:
+                ctx.trace.lenient(SECTION_1, UPDATED)
+            await self._heard_status(message, dialect)
             return
         match message.method:
             case "notifications/progress":

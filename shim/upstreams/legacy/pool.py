@@ -170,6 +170,7 @@ class Pool:
             return heir if fits(heir) else await self._new(ctx, group)
         if not group.restored:
             await self._restore(ctx, group)
+            group = self._groups.setdefault((ctx.caller.key, ctx.kinds), group)
         alone = ctx.caller.kind == "none"  # equals nobody: what is in use is in somebody else's use
         usable = (
             one for one in group.sessions.values() if not one.lost and fits(one) and (one.free or not alone)
@@ -195,28 +196,31 @@ class Pool:
 
     async def _new(self, ctx: Context, group: _Group, *, evicts: bool = True) -> LegacySession:
         """Open a session; at a bound one that nothing needs makes way for it, or it is refused."""
-        mine = sum(
-            len(one.sessions) + one.opening
-            for (key, _), one in self._groups.items()
-            if key == ctx.caller.key and ctx.caller.kind != "none"
-        )
-        if mine >= self.limits.per_caller and not (evicts and self._evict(ctx.caller.key)):
-            raise too_many(
-                "the caller's upstream sessions are all in use (sessions.per_caller): end a task or wait",
-                retry_after_s=1,
-            )
-        full = len(self._by_id) + self._opening >= self.limits.total
-        if full and not (evicts and self._evict(None)):
-            raise all_in_use("all upstream sessions are in use (sessions.total): wait", retry_after_s=1)
-        group.opening += 1
+        group.opening += 1  # before anything makes way: a group with nothing in it is forgotten
         self._opening += 1
         try:
+            self._bound(ctx, evicts=evicts)
             session = await self._open(ctx)
         finally:
             group.opening -= 1
             self._opening -= 1
         self._keep(group, session)
         return session
+
+    def _bound(self, ctx: Context, *, evicts: bool) -> None:
+        """Hold the bounds, the session that is being opened counted in. Raises ClientFault."""
+        mine = sum(
+            len(one.sessions) + one.opening
+            for (key, _), one in self._groups.items()
+            if key == ctx.caller.key and ctx.caller.kind != "none"
+        )
+        if mine > self.limits.per_caller and not (evicts and self._evict(ctx.caller.key)):
+            raise too_many(
+                "the caller's upstream sessions are all in use (sessions.per_caller): end a task or wait",
+                retry_after_s=1,
+            )
+        if len(self._by_id) + self._opening > self.limits.total and not (evicts and self._evict(None)):
+            raise all_in_use("all upstream sessions are in use (sessions.total): wait", retry_after_s=1)
 
     def _keep(self, group: _Group, session: LegacySession) -> None:
         group.sessions[session.id] = session

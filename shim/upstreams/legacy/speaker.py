@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from shim.hub import rawjson
-from shim.hub.codec import Reading, TaskUnknownError, read_create, read_task
+from shim.hub.codec import SECTION_1, Reading, TaskUnknownError, read_create, read_task
 from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.ledger.protocol import Ledger
@@ -19,7 +19,7 @@ from shim.upstreams.legacy.refusals import as_fault, code, not_yet, taken, unkno
 from shim.upstreams.legacy.session import Gone, LegacySession, Parts
 from shim.upstreams.legacy.sessions import REMEMBERED, Sessions
 from shim.upstreams.legacy.tools import Catalog
-from shim.wire.envelope import with_related_task
+from shim.wire.envelope import offers_task_calls, with_related_task
 from shim.wire.errors import METHOD_NOT_FOUND, UpstreamFault, outcome_unknown, unknown_session
 from shim.wire.jsonrpc import Response, write_notification, write_result
 
@@ -236,7 +236,8 @@ class LegacyUpstream:
             raise as_fault(response)
         try:
             return read_task(self.dialect, rawjson.members(response.result))
-        except TaskUnknownError:
+        except TaskUnknownError as exc:
+            ctx.trace.lenient(SECTION_1, str(exc))
             raise TaskUnknown from None
 
     async def result(self, ctx: Context, row: TaskRow, request_id: bytes) -> Response:
@@ -317,12 +318,7 @@ class LegacyUpstream:
     def _has_tasks(self, session: LegacySession) -> bool:
         if self.dialect.tool_support != "listed":
             return True
-        capabilities = rawjson.decode(session.init.get("capabilities", b"{}"))
-        for key in ("tasks", "requests", "tools", "call"):
-            if not isinstance(capabilities, dict) or capabilities.get(key) is None:
-                return False
-            capabilities = capabilities[key]
-        return True
+        return offers_task_calls(rawjson.join(session.init))
 
     def _catalog(self, ctx: Context) -> Catalog:
         key = (ctx.caller.key, ctx.kinds)

@@ -5,7 +5,7 @@ Stopping has four phases: not ready, no new connections, open streams handed bac
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -31,6 +31,7 @@ from shim.config.service import UpstreamConfig
 from shim.facing import Facing
 from shim.fronts.endpoint import Endpoint
 from shim.fronts.guard import Guard
+from shim.fronts.open_streams import OpenStreams
 from shim.fronts.relay import Relay
 from shim.fronts.server import server_of
 from shim.fronts.sunset import sunset_headers
@@ -43,7 +44,6 @@ from shim.tasks.room import Room
 from shim.tasks.service import Tasks
 from shim.upstreams.authority import Authority
 from shim.upstreams.http import Link, open_client
-from shim.upstreams.legacy.session import LegacySession
 from shim.upstreams.prober import Prober
 from shim.upstreams.probing import Probed, probe
 from shim.wire.ids import IdMaker
@@ -102,7 +102,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
             await _speaks(settings, dialects, prober),
             partial(
                 speakers, in_force, settings, dialects=dialects, link=link, authority=authority, ids=ids,
-                clock=clock, ledger=ledger, events=questions, on_list_changed=_on_list_changed(room),
+                clock=clock, ledger=ledger, events=questions,
             ),
         )  # fmt: skip
         stack.push_async_callback(behind.close)
@@ -111,8 +111,9 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         stack.push_async_callback(tasks.close)
         resolver = build_resolver(config.identity, keys, judged=settings.credentials == "pass")
         facing = Facing(
-            in_force, tasks, dialects, Relay(link, authority), ids, epoch, resolver, authority.vouches
-        )
+            in_force, tasks, dialects, Relay(link, authority), ids, epoch, resolver, authority.vouches,
+            OpenStreams(in_force),
+        )  # fmt: skip
         activity = Activity()
         link.on_exchange = partial(metrics.exchange, settings.name)
         metrics.watch(dropped=lambda: sink.dropped, under_way=lambda: activity.under_way)
@@ -147,6 +148,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
                 stack, server_of(admin.handle), config.admin.host, config.admin.port, config
             )
         stack.push_async_callback(tasks.hand_back.all)
+        stack.push_async_callback(facing.streams.close)
         admin.ready = True
         stack.callback(admin.stopping)
         yield App(
@@ -241,14 +243,6 @@ async def _sign_of_life(stack: contextlib.AsyncExitStack, room: Room, alive: Ali
     room.start(alive.run(room.clock), "alive")
 
 
-def _on_list_changed(room: Room) -> Callable[[LegacySession], None]:
-    def changed(session: LegacySession) -> None:
-        for upstream in room.upstreams.values():
-            upstream.tools_changed(session.id)
-
-    return changed
-
-
 def _methods(dialects: Mapping[str, Dialect]) -> list[str]:
     names = {
         "initialize",
@@ -265,6 +259,7 @@ def _methods(dialects: Mapping[str, Dialect]) -> list[str]:
         "logging/setLevel",
         "resources/subscribe",
         "resources/unsubscribe",
+        "subscriptions/listen",
         "GET",
         "DELETE",
     }

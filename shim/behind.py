@@ -13,7 +13,6 @@ from shim.upstreams.authority import Authority
 from shim.upstreams.base import SessionEvents
 from shim.upstreams.http import Link
 from shim.upstreams.legacy.pool import PoolLimits
-from shim.upstreams.legacy.session import LegacySession
 from shim.upstreams.legacy.session import Parts as LegacyParts
 from shim.upstreams.legacy.speaker import LegacyUpstream
 from shim.upstreams.modern.exchange import Parts as ModernParts
@@ -121,7 +120,6 @@ def pool_limits(config: Config) -> PoolLimits:
 def speakers(
     config: Config, settings: UpstreamConfig, speaks: Speaks, *, dialects: Mapping[str, Dialect], link: Link,
     authority: Authority, ids: IdMaker, clock: Clock, ledger: Ledger, events: SessionEvents,
-    on_list_changed: Callable[[LegacySession], None],
 ) -> Made:  # fmt: skip
     """Make the speakers of one server."""
     legacy = modern = None
@@ -129,7 +127,7 @@ def speakers(
         dialect = dialects[speaks.legacy]
         legacy = LegacyUpstream(
             settings.name, dialect,
-            LegacyParts(link, ids, authority, events, clock, on_list_changed, dialect), ledger,
+            LegacyParts(link, ids, authority, events, clock, dialect), ledger,
             pool_limits(config),
             overrides=settings.tool_support, pages=config.limits.pages, tools=config.limits.tools,
             sessions=settings.sessions,

@@ -23,8 +23,10 @@ from shim.fronts.legacy_tasks import LegacyTasks
 from shim.fronts.legacy_verbs import Verbs
 from shim.fronts.modern import ModernFront
 from shim.fronts.modern_relay import ModernRelay
+from shim.fronts.open_streams import OpenStreams
 from shim.fronts.relay import MODERN_HEADERS, Relay
 from shim.fronts.sessions import ClientSessions
+from shim.fronts.subscriptions import Subscriptions
 from shim.fronts.vouching import Vouching
 from shim.hub.dialect import Dialect
 from shim.tasks.service import Tasks
@@ -48,6 +50,7 @@ class Facing:
     epoch: int
     resolver: Resolver
     vouches: VouchBook
+    streams: OpenStreams
 
     def fronts(self, behind: Behind) -> Mapping[Era, Front]:
         """Put a front for each era before the speaker that serves it."""
@@ -61,9 +64,10 @@ class Facing:
         """Give the front that serves modern clients by the hub (ML), or passes them through (MM)."""
         config, tasks, vouching = self.config, self.tasks, Vouching(self.vouches, upstream)
         dialect = self.dialects[SEP_2663]
+        subscriptions = Subscriptions(config, upstream, tasks, dialect, vouching, self.streams)
         if not isinstance(upstream, ModernUpstream):
-            return ModernFront(config, upstream, tasks, dialect, vouching, ToLegacy())
-        hub = ModernFront(config, upstream, tasks, dialect, vouching, ToModern())
+            return ModernFront(config, upstream, tasks, dialect, vouching, ToLegacy(), subscriptions)
+        hub = ModernFront(config, upstream, tasks, dialect, vouching, ToModern(), subscriptions)
         if upstream.dialect.name != dialect.name:
             return hub  # a site's own table: its tasks are translated
         parts = upstream.parts

@@ -91,7 +91,7 @@ async def _legacy(
         "none", None, dict(headers), vouches=VouchBook(clock, 0), held=CredentialStore(clock, 0)
     )
     # the ids are used on a session that nothing else will ever use
-    parts = Parts(link, IdMaker(0), authority, _Deaf(), clock, lambda _: None)
+    parts = Parts(link, IdMaker(0), authority, _Deaf(), clock)
     ctx = Context(caller=NOBODY, trace=Trace.background(NullSink()))
     session = await LegacySession.handshake(
         parts, ctx, initialize_params(_NAME, _VERSION, {}, LEGACY_VERSIONS[0])

@@ -65,6 +65,8 @@ class Modern(Section):
 
     create_result: Literal["flat", "both"] = "flat"
     """Shape of a CreateTaskResult: the published flat one, or "both" with a nested `task` besides (KEYS)."""
+    keepalive_ms: SomeMs = 15_000
+    """Milliseconds between comment lines on the stream of a subscription (ML-LISTEN)."""
     missing_mcp_name: Literal["allow", "reject"] = "allow"
     """Whether a tasks/* request may leave out the Mcp-Name header; a wrong one is always refused
     (VALIDATE)."""
@@ -159,6 +161,12 @@ class Limits(Section):
     parked_ms: SomeMs = 300_000
     """Milliseconds such a call waits for the answers, and its requestState counts; then it is ended
     upstream."""
+    streams_per_caller: Count = 64
+    """Open subscriptions of one caller's modern clients; more is a 429 (ML-LISTEN)."""
+    subscriptions_per_stream: Count = 1000
+    """Tasks and resources that one subscription may name; more is a -32602 (ML-LISTEN)."""
+    queue_per_stream: Count = 1000
+    """Announcements that wait for a subscription's client; with more it is disconnected (ML-LISTEN)."""
     slow_reader_ms: SomeMs = 30_000
     """Milliseconds a client may not read at all before it is disconnected."""
     tools: Count = 10_000

@@ -12,6 +12,7 @@ from shim.config import Config
 from shim.fronts.keyed import keyed_call
 from shim.fronts.modern_request import admitted, responses_of, task_id_of
 from shim.fronts.reply import Reply
+from shim.fronts.subscriptions import Subscriptions
 from shim.fronts.vouching import Vouching
 from shim.hub import rawjson
 from shim.hub.codec import write_create, write_get
@@ -30,6 +31,7 @@ from shim.wire.era import Era
 from shim.wire.errors import invalid_params, method_not_found, missing_capability
 from shim.wire.jsonrpc import Message, Request, Response, write_error, write_result
 from shim.wire.statuses import status_of
+from shim.wire.subscriptions import LISTEN
 from shim.wire.url_elicitation import MAY_ASK, after_urls, as_input_required, refuse_declined
 
 ACK = b'{"resultType":"complete"}'
@@ -54,7 +56,7 @@ class ModernFront:
 
     def __init__(
         self, config: Config, upstream: Upstream, tasks: Tasks, dialect: Dialect, vouching: Vouching,
-        crossing: Crossing,
+        crossing: Crossing, subscriptions: Subscriptions,
     ) -> None:  # fmt: skip
         self.upstream = upstream
         self._config = config
@@ -62,6 +64,7 @@ class ModernFront:
         self._dialect = dialect
         self._vouching = vouching
         self._crossing = crossing
+        self._subscriptions = subscriptions
         methods = dialect.methods
         self._handlers: Mapping[str, Handler] = {
             "server/discover": self._discover,
@@ -101,6 +104,8 @@ class ModernFront:
     async def serve(self, call: Call, reply: Reply) -> web.StreamResponse:
         """Answer a request that was checked, by the hub's verbs. Raises ShimError."""
         request, ctx = call.request, call.ctx
+        if request.method == LISTEN:
+            return await self._subscriptions.serve(request, call.meta, ctx, reply)
         handler = self._handlers.get(request.method)
         if handler is None:
             ctx.trace.rule("ML-GONE")

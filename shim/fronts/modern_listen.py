@@ -9,24 +9,23 @@ from shim.fronts.vouching import Vouching
 from shim.hub import rawjson
 from shim.hub.codec import SECTION_1, CodecError
 from shim.hub.facts import UPDATED
-from shim.hub.rawjson import Members, RawJsonError
+from shim.hub.rawjson import Members
 from shim.ledger.protocol import Ledger
 from shim.ledger.records import TaskRow
 from shim.upstreams.base import Upstream
 from shim.wire.envelope import modern_error
-from shim.wire.errors import invalid_params, missing_capability
+from shim.wire.errors import missing_capability
 from shim.wire.jsonrpc import Notification, Response, read_upstream, write_notification
+from shim.wire.subscriptions import (
+    ACKNOWLEDGED,
+    EVERY_TASK,
+    FILTER,
+    LIST_OF,
+    TASK_IDS,
+    strict_filter,
+    strings,
+)
 
-LISTEN = "subscriptions/listen"
-_ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
-_FILTER, _TASK_IDS = "notifications", "taskIds"
-_EVERY_TASK = "notifications/tasks"
-_LISTS: Mapping[str, str] = {
-    "notifications/tools/list_changed": "toolsListChanged",
-    "notifications/prompts/list_changed": "promptsListChanged",
-    "notifications/resources/list_changed": "resourcesListChanged",
-}
-"""What a list of names asks for, by the filter's own names (section 1 of the rules)."""
 _AT_MOST = 1_000
 _SHOWN_CHARS = 200
 
@@ -54,17 +53,17 @@ class Listening:
         Not theirs and not there are left out alike; the acknowledgement says what is in.
         """
         params = asked.request.params
-        raw = params.get(_FILTER, b"")
+        raw = params.get(FILTER, b"")
         if raw[:1] == b"[":
             asked.ctx.trace.lenient(SECTION_1, "subscriptions/listen: a list of names")
-            return await self._of_names(asked, _strings(raw, f"params.{_FILTER}"))
+            return await self._of_names(asked, strings(raw, f"params.{FILTER}"))
         if raw[:1] != b"{":
             return Subscription(params)  # for the server to judge
-        wanted = _filter(raw)
-        if _TASK_IDS not in wanted:
+        wanted = strict_filter(raw)
+        if TASK_IDS not in wanted:
             return Subscription(params)
         await self._may_listen(asked)
-        ids = _strings(wanted[_TASK_IDS], f"params.{_FILTER}.{_TASK_IDS}")
+        ids = strings(wanted[TASK_IDS], f"params.{FILTER}.{TASK_IDS}")
         return self._subscribed(asked, wanted, [row for one in ids if (row := await self._own(asked, one))])
 
     def tap(self, asked: Asked, rows: Mapping[str, TaskRow]) -> Tap:
@@ -76,7 +75,7 @@ class Listening:
                 asked.ctx.trace.code = modern_error(message.error)[0]
             if not isinstance(message, Notification):
                 return None
-            if message.method == _ACKNOWLEDGED:
+            if message.method == ACKNOWLEDGED:
                 return _acknowledged(message, rows)
             if message.method == UPDATED:
                 asked.ctx.trace.lenient(SECTION_1, UPDATED)
@@ -87,9 +86,9 @@ class Listening:
         return look
 
     async def _of_names(self, asked: Asked, names: Sequence[str]) -> Subscription:
-        wanted = {_LISTS[name]: b"true" for name in names if name in _LISTS}
+        wanted = {LIST_OF[name]: b"true" for name in names if name in LIST_OF}
         rows: list[TaskRow] = []
-        if _EVERY_TASK in names:
+        if EVERY_TASK in names:
             await self._may_listen(asked)
             if asked.ctx.caller.kind != "none":
                 found = await self._ledger.list_tasks(asked.ctx.caller.key, after=None, limit=_AT_MOST)
@@ -99,10 +98,10 @@ class Listening:
 
     def _subscribed(self, asked: Asked, wanted: Members, rows: Sequence[TaskRow]) -> Subscription:
         by_id = {row.upstream_task_id: row for row in rows}
-        wanted = {key: value for key, value in wanted.items() if key != _TASK_IDS}
+        wanted = {key: value for key, value in wanted.items() if key != TASK_IDS}
         if by_id:
-            wanted[_TASK_IDS] = rawjson.encode(list(by_id))
-        return Subscription({**asked.request.params, _FILTER: rawjson.join(wanted)}, by_id)
+            wanted[TASK_IDS] = rawjson.encode(list(by_id))
+        return Subscription({**asked.request.params, FILTER: rawjson.join(wanted)}, by_id)
 
     async def _may_listen(self, asked: Asked) -> None:
         if not asked.meta.declares_tasks:
@@ -140,38 +139,16 @@ class Listening:
         return write_notification(method, params)
 
 
-def _filter(raw: bytes) -> Members:
-    """Read a filter strictly: a server that overlooks case must not read more than was judged here."""
-    try:
-        wanted = rawjson.strict_members(raw)
-    except RawJsonError as exc:
-        raise invalid_params(f"params.{_FILTER}: {exc}") from exc
-    for key in wanted:
-        if key != _TASK_IDS and key.casefold() == _TASK_IDS.casefold():
-            raise invalid_params(f"params.{_FILTER}: the key {key!r} is written in another case")
-    return wanted
-
-
-def _strings(raw: bytes, where: str) -> list[str]:
-    try:
-        found = rawjson.decode(raw)
-    except RawJsonError:
-        found = None
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise invalid_params(f"{where}: expected a list of strings")
-    return found
-
-
 def _acknowledged(message: Notification, rows: Mapping[str, TaskRow]) -> bytes | None:
     """Name the tasks in the server's acknowledgement as their owner knows them."""
-    honoured = message.params.get(_FILTER, b"")
+    honoured = message.params.get(FILTER, b"")
     members = rawjson.members(honoured) if honoured[:1] == b"{" else {}
-    if _TASK_IDS not in members:
+    if TASK_IDS not in members:
         return None
-    said = rawjson.decode(members[_TASK_IDS])
+    said = rawjson.decode(members[TASK_IDS])
     ids = [one for one in said if isinstance(one, str)] if isinstance(said, list) else []
     own = [rows[one].task_id for one in ids if one in rows]
     if own == said:
         return None
-    params = {**message.params, _FILTER: rawjson.join({**members, _TASK_IDS: rawjson.encode(own)})}
+    params = {**message.params, FILTER: rawjson.join({**members, TASK_IDS: rawjson.encode(own)})}
     return write_notification(message.method, params)

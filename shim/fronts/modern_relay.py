@@ -13,7 +13,7 @@ from aiohttp import web
 from shim.config import Config
 from shim.fronts.keyed import keyed_call
 from shim.fronts.modern import ACK, Call, ModernFront
-from shim.fronts.modern_listen import LISTEN, Listening
+from shim.fronts.modern_listen import Listening
 from shim.fronts.modern_request import admitted, responses_of, task_id_of
 from shim.fronts.modern_seen import Asked, Seen, of_answer
 from shim.fronts.relay import Relay, Tap
@@ -33,6 +33,7 @@ from shim.wire.errors import UpstreamFault, method_not_found, missing_capability
 from shim.wire.headers import encode_value, mirrored
 from shim.wire.jsonrpc import Message, Request, Response, write_message, write_result
 from shim.wire.modern import with_tasks
+from shim.wire.subscriptions import LISTEN
 
 _HANDLE_MS = 1_000
 """How long a handle that is on its way is waited for when its client has left."""

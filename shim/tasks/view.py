@@ -27,7 +27,8 @@ def task_of(row: TaskRow, asked: Sequence[InputRow] = (), kinds: frozenset[str] 
             if one.kind in kinds
         }
         if not requests:
-            status, message, requests = Status.WORKING, message or UNSEEN, None
+            # with none outstanding they have been answered, and the server is about to go on
+            status, message, requests = Status.WORKING, message or (UNSEEN if asked else None), None
     return Task(
         task_id=row.task_id, status=status, status_message=message, created_at=row.created_at,
         last_updated_at=row.last_updated_at, ttl_ms=row.ttl_ms, poll_interval_ms=row.poll_interval_ms,

@@ -177,13 +177,13 @@ class Upstream(Holder, Protocol):
         """Send a request that makes no task and give its answer."""
 
     async def listen(self, ctx: Context, params: Members, heard: Notify) -> bool:
-        """Subscribe until the server ends it or the caller leaves; False where it has no subscriptions."""
+        """Subscribe until the server ends it or the caller leaves; False where it has no subscriptions.
+
+        First the server's acknowledgement is heard, then what it announces.
+        """
 
     async def tool_support(self, ctx: Context, tool: str) -> str:
         """Tell whether the tool runs as a task: required, optional or forbidden (ML-CREATE)."""
-
-    def tools_changed(self, session_id: str) -> None:
-        """Read the tools again that a session's caller has."""
 
     async def accepts_session(self, ctx: Context, session_id: str) -> bool:
         """Tell whether the server takes a request of this caller's on a session (OWN-ADOPT)."""

@@ -1,7 +1,6 @@
 """What a server says on a session of its own accord: questions, progress, status, logs (ML-INPUT)."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,9 +10,10 @@ from shim.hub.codec import SECTION_1
 from shim.hub.dialect import Dialect
 from shim.hub.facts import UPDATED
 from shim.hub.rawjson import Members
-from shim.upstreams.base import Asking, Context, Question, SessionEvents
+from shim.upstreams.base import Asking, Context, Notify, Question, SessionEvents
 from shim.wire.envelope import related_task_of
 from shim.wire.jsonrpc import Notification, Request, Response, write_error, write_result
+from shim.wire.subscriptions import ANNOUNCED
 
 CREATE_MS = 1_000
 """How long a question waits for the create that is under way: then it is one of the create itself."""
@@ -56,12 +56,7 @@ class Hearing:
     """Takes up what one session's server says, and tells the tasks room what concerns a task."""
 
     def __init__(
-        self,
-        host: Host,
-        events: SessionEvents,
-        dialect: Dialect | None,
-        clock: Clock,
-        list_changed: Callable[[], None],
+        self, host: Host, events: SessionEvents, dialect: Dialect | None, clock: Clock, announced: Notify
     ) -> None:
         self.calls: dict[bytes, Call] = {}
         """The requests under way, by id, which is their progress token too."""
@@ -69,7 +64,7 @@ class Hearing:
         self._events = events
         self._dialect = dialect
         self._clock = clock
-        self._list_changed = list_changed
+        self._announced_change = announced
         self._held: dict[_Held, asyncio.Task[None] | None] = {}
         """The questions that wait for a create, each with what lets it through if that takes long."""
         self._reporting: dict[bytes, str] = {}
@@ -103,10 +98,10 @@ class Hearing:
         match message.method:
             case "notifications/progress":
                 await self._heard_progress(message)
-            case "notifications/tools/list_changed":
-                self._list_changed()
             case "notifications/message":
                 await self._heard_log(message)
+            case method if method in ANNOUNCED:
+                await self._announced_change(message)
 
     def reports(self, token: bytes, upstream_task_id: str) -> None:
         """Note whose progress comes under a create's token; those of tasks that ended are forgotten."""

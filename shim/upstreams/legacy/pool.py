@@ -139,7 +139,7 @@ class Pool:
 
     def lose(self, session: LegacySession) -> None:
         """Take a session that the server forgot out of use."""
-        session.lost = True
+        session.lose()
         self._forget(session)
 
     async def sweep(self) -> list[LegacySession]:

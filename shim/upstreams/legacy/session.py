@@ -7,7 +7,7 @@ twice on a session crosses answers.
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import aiohttp
@@ -36,7 +36,7 @@ from shim.wire.envelope import with_progress_token
 from shim.wire.era import LEGACY_VERSIONS, Era
 from shim.wire.errors import UpstreamFault
 from shim.wire.ids import IdMaker
-from shim.wire.jsonrpc import Response, read_upstream, write_notification, write_request
+from shim.wire.jsonrpc import Notification, Response, read_upstream, write_notification, write_request
 
 _UNAUTHORIZED = (401, 403)
 _GONE = (400, 404)
@@ -63,9 +63,10 @@ class Parts:
     authority: Authority
     events: SessionEvents
     clock: Clock
-    on_list_changed: Callable[["LegacySession"], None]
     dialect: Dialect | None = None
     """The dialect the server is known to speak."""
+    announced: Callable[["LegacySession", Notification], Awaitable[None]] | None = None
+    """Hears what the server announces on any session."""
 
 
 class LegacySession:
@@ -87,9 +88,7 @@ class LegacySession:
         self.lost = False
         self.idle_since_ms = parts.clock.now_ms()
         self._parts = parts
-        self._hearing = Hearing(
-            self, parts.events, parts.dialect, parts.clock, lambda: parts.on_list_changed(self)
-        )
+        self._hearing = Hearing(self, parts.events, parts.dialect, parts.clock, self._announced)
         self._stream: asyncio.Task[None] | None = None
         self._opened = asyncio.Event()
         self._streamless = False
@@ -233,6 +232,22 @@ class LegacySession:
             self._stream.add_done_callback(lambda _: opened.set())
         await self._opened.wait()
 
+    @property
+    def listens(self) -> bool:
+        """True while the server can say things of its own accord: it has a GET stream for the session."""
+        return self.wire_id is not None and not (self._streamless or self.lost)
+
+    async def stream_over(self) -> None:
+        """Wait until the GET stream is not opened again by itself."""
+        if self._stream is not None:
+            await asyncio.wait([self._stream])
+
+    def lose(self) -> None:
+        """Take it that the server forgot the session; nothing comes on its stream any more."""
+        self.lost = True
+        if self._stream is not None and self._stream is not asyncio.current_task():
+            self._stream.cancel()
+
     async def close(self) -> None:
         """Close the shim's own streams of the session; the server is told nothing."""
         self._hearing.close()
@@ -254,6 +269,10 @@ class LegacySession:
     async def release_held(self) -> None:
         """Let the questions through that waited for a create: matched now, or refused."""
         await self._hearing.release_held()
+
+    async def _announced(self, message: Notification) -> None:
+        if self._parts.announced is not None:
+            await self._parts.announced(self, message)
 
     def _headers(self, ctx: Context, accept: str = ACCEPT) -> list[tuple[str, str]]:
         headers = [("Accept", accept), ("Content-Type", JSON_TYPE), *self._parts.authority.headers(ctx)]

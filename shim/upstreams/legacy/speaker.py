@@ -14,6 +14,7 @@ from shim.ledger.records import InputRow, TaskRow
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Answered, Context, Created, Facts, Notify, NotYet, SessionLost, TaskUnknown
 from shim.upstreams.http import Interrupted
+from shim.upstreams.legacy.announcing import Announcements
 from shim.upstreams.legacy.pool import Pool, PoolLimits
 from shim.upstreams.legacy.refusals import as_fault, code, not_yet, taken, unknown
 from shim.upstreams.legacy.session import Gone, LegacySession, Parts
@@ -21,7 +22,8 @@ from shim.upstreams.legacy.sessions import REMEMBERED, Sessions
 from shim.upstreams.legacy.tools import Catalog
 from shim.wire.envelope import offers_task_calls, with_related_task
 from shim.wire.errors import METHOD_NOT_FOUND, UpstreamFault, outcome_unknown, unknown_session
-from shim.wire.jsonrpc import Response, write_notification, write_result
+from shim.wire.jsonrpc import Notification, Response, write_notification, write_result
+from shim.wire.subscriptions import LIST_OF, read_filter
 
 _RUN = ("tools/call", "prompts/get", "resources/read")
 """What runs something on the server, which may ask and report on the way."""
@@ -52,6 +54,8 @@ class LegacyUpstream:
         self._new_catalog = partial(Catalog, overrides, pages=pages, tools=tools)
         self._catalogs: OrderedDict[tuple[str, frozenset[str]], Catalog] = OrderedDict()
         self._sessions = Sessions(name, parts, ledger, limits, handshake=sessions)
+        self._announcements = Announcements(self._sessions, parts)
+        parts.announced = self._announced
 
     @property
     def pool(self) -> Pool:
@@ -97,9 +101,9 @@ class LegacyUpstream:
         raise _gone()
 
     async def listen(self, ctx: Context, params: Members, heard: Notify) -> bool:
-        """Refuse: a legacy server announces on its sessions' own streams."""
-        del ctx, params, heard
-        return False
+        """Listen on a session's own stream, with a subscription to each resource (ML-LISTEN)."""
+        await self._announcements.listen(ctx, read_filter(params), heard)
+        return True
 
     async def tool_support(self, ctx: Context, tool: str) -> str:
         """Tell a tool's task support, from the operator, the dialect, or the caller's tools/list."""
@@ -107,12 +111,6 @@ class LegacyUpstream:
         if self.dialect.tool_support != "listed":
             return catalog.override(tool) or self.dialect.tool_support
         return await catalog.support(tool, lambda params: self.plain(ctx, "tools/list", params))
-
-    def tools_changed(self, session_id: str) -> None:
-        """Read the tools again that a session's caller has."""
-        session = self.pool.known(session_id)
-        if session is not None:
-            self._catalogs.pop((session.row.caller, session.row.kinds), None)
 
     async def accepts_session(self, ctx: Context, session_id: str) -> bool:
         """Tell whether the server takes a ping of this caller's on a session (OWN-ADOPT)."""
@@ -303,6 +301,7 @@ class LegacyUpstream:
 
     async def close(self) -> None:
         """Close the shim's own streams."""
+        await self._announcements.close()
         await self._sessions.close()
 
     async def _answer_by_method(self, ctx: Context, row: TaskRow, asked: InputRow) -> bool:
@@ -314,6 +313,11 @@ class LegacyUpstream:
             ctx, row, lambda session: session.request(ctx, method, params)
         )
         return response.error is None
+
+    async def _announced(self, session: LegacySession, message: Notification) -> None:
+        if LIST_OF.get(message.method) == "toolsListChanged":
+            self._catalogs.pop((session.row.caller, session.row.kinds), None)
+        await self._announcements.announce(session, message)
 
     def _has_tasks(self, session: LegacySession) -> bool:
         if self.dialect.tool_support != "listed":

@@ -98,9 +98,6 @@ class ModernUpstream:
             "optional" if (await self.facts(ctx)).has_tasks else "forbidden"
         )
 
-    def tools_changed(self, session_id: str) -> None:
-        """Do nothing: there are no sessions, and support is not listed."""
-
     async def accepts_session(self, ctx: Context, session_id: str) -> bool:  # noqa: ARG002 - of the protocol
         """Tell that there is no session to be adopted."""
         return False

@@ -1,23 +1,24 @@
 """The admin address: health, readiness, metrics, what the shim knows of its upstreams."""
 
+from collections.abc import Mapping
+
 from aiohttp import web
 
 from shim.audit.metrics import Metrics
-from shim.behind import Behind
 from shim.hub import rawjson
 from shim.ledger.protocol import Ledger
-from shim.upstreams.prober import Prober
+from shim.standing import Stand
+from shim.upstreams.prober import Verdict
 
 
 class Admin:
     """Answers on the admin address."""
 
-    def __init__(self, metrics: Metrics, ledger: Ledger, behind: Behind, prober: Prober) -> None:
+    def __init__(self, metrics: Metrics, ledger: Ledger, stands: Mapping[str, Stand]) -> None:
         self.ready = False
         self._metrics = metrics
         self._ledger = ledger
-        self._behind = behind
-        self._prober = prober
+        self._stands = stands
 
     def stopping(self) -> None:
         """Say from now on that no new work should be sent here."""
@@ -48,28 +49,33 @@ class Admin:
         for upstream, by_status in stats.tasks.items():
             for status, count in by_status.items():
                 self._metrics.tasks.labels(upstream, status).set(count)
-        self._metrics.sessions.labels(self._behind.main.name).set(self._behind.open_sessions)
+        for stand in self._stands.values():
+            self._metrics.sessions.labels(stand.name).set(stand.behind.open_sessions)
         return web.Response(
             body=self._metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
         )
 
     async def _upstreams(self) -> web.Response:
-        stats, verdict = await self._ledger.stats(), self._prober.verdict
-        told = None if verdict is None else {
-            "era": verdict.era.value, "evidence": verdict.evidence, "at_ms": verdict.at_ms,
-        }  # fmt: skip
+        stats = await self._ledger.stats()
         report = [
             {
                 "name": speaker.name,
                 "era": speaker.dialect.era,
                 "dialect": speaker.dialect.name,
-                "verdict": told,
-                "sessions": self._behind.open_sessions if speaker.has_sessions else 0,
+                "verdict": _told(stand.prober.verdict),
+                "sessions": stand.behind.open_sessions if speaker.has_sessions else 0,
                 "tasks": stats.tasks.get(speaker.name, {}),
                 "oldest_open_ms": stats.oldest_open_ms,
             }
-            for speaker in self._behind.speakers.values()
+            for stand in self._stands.values()
+            for speaker in stand.behind.speakers.values()
         ]
         return web.Response(
             body=rawjson.encode({"upstreams": report}) + b"\n", content_type="application/json"
         )
+
+
+def _told(verdict: Verdict | None) -> dict[str, object] | None:
+    if verdict is None:
+        return None
+    return {"era": verdict.era.value, "evidence": verdict.evidence, "at_ms": verdict.at_ms}

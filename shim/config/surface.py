@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
+from shim.config.routing import parse_rule
 from shim.config.section import Bytes, Count, Port, Section, SomeMs
 
 PINNED_PATHS = ("/legacy", "/modern", "/create-status")
@@ -91,8 +92,20 @@ class Legacy(Section):
     for clients that want its content (LM-GET)."""
 
 
+def _rule(text: str) -> str:
+    parse_rule(text)
+    return text
+
+
 class Cutover(Section):
-    """The end of the old API, as its clients are told (SUNSET)."""
+    """Which upstream a new call goes to, and the end of the old API as its clients are told (SUNSET)."""
+
+    default: str | None = Field(default=None, examples=["main"])
+    """Upstream of new calls that no rule sends elsewhere. Not set: the first one."""
+    rules: tuple[Annotated[str, AfterValidator(_rule)], ...] = ()
+    """Where new calls go, the first rule that fits: "UPSTREAM [N%] [tool=GLOB] [caller=NAME] [client=GLOB]
+    [era=legacy|modern]". A percentage is of callers and stays with them: raising it only adds callers. Tasks
+    and sessions stay with the upstream that made them."""
 
     sunset: date | None = Field(default=None, examples=[date(2027, 7, 28)])
     """Day on which the old API ends: the Sunset header of legacy answers."""
@@ -149,6 +162,9 @@ class Limits(Section):
     """Requests under way at a time, open streams included; more is a 429 with Retry-After."""
     sessions_per_caller: Count = 256
     """Open sessions of one caller's legacy clients; more is a 429."""
+    subscriptions_per_session: Count = 1000
+    """Resources that one legacy client of a modern server is told the changes of; more is a 429
+    (LM-LOCAL)."""
     open_tasks_per_caller: Count = 1000
     """Tasks of one caller that have not ended; more is a 429."""
     questions_per_task: Count = 64

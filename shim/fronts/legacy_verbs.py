@@ -23,6 +23,7 @@ from shim.tasks.promote import promotes
 from shim.tasks.service import Tasks
 from shim.tasks.view import task_of, with_tool_error
 from shim.upstreams.base import Context, Upstream
+from shim.wire.envelope import legacy_error
 from shim.wire.errors import cancel_of_ended, invalid_params
 from shim.wire.jsonrpc import Request, Response, write_error, write_result
 
@@ -172,8 +173,4 @@ def answer(message_id: bytes, response: Response) -> bytes:
     """Build a client's answer of an upstream's."""
     if response.result is not None:
         return write_result(message_id, response.result)
-    error = rawjson.members(response.error or b"{}")
-    return write_error(
-        message_id, rawjson.decode(error.get("code", b"-32603")),
-        rawjson.string(error.get("message")) or "", error.get("data"),
-    )  # fmt: skip
+    return write_error(message_id, *legacy_error(response.error or b"{}"))

@@ -26,10 +26,11 @@ from shim.tasks.service import Tasks
 from shim.tasks.view import task_of
 from shim.upstreams.base import Context, Upstream
 from shim.wire.crossing import Crossing
-from shim.wire.envelope import ModernMeta, modern_error, recoded
+from shim.wire.envelope import META_LOG_LEVEL, ModernMeta, modern_error, recoded
 from shim.wire.era import Era
 from shim.wire.errors import invalid_params, method_not_found, missing_capability
 from shim.wire.jsonrpc import Message, Request, Response, write_error, write_result
+from shim.wire.loglevels import LEVELS
 from shim.wire.statuses import status_of
 from shim.wire.subscriptions import LISTEN
 from shim.wire.url_elicitation import MAY_ASK, after_urls, as_input_required, refuse_declined
@@ -104,6 +105,8 @@ class ModernFront:
     async def serve(self, call: Call, reply: Reply) -> web.StreamResponse:
         """Answer a request that was checked, by the hub's verbs. Raises ShimError."""
         request, ctx = call.request, call.ctx
+        if call.meta.log_level is not None and call.meta.log_level not in LEVELS:
+            raise invalid_params(f"params._meta[{META_LOG_LEVEL!r}]: expected one of {', '.join(LEVELS)}")
         if request.method == LISTEN:
             return await self._subscriptions.serve(request, call.meta, ctx, reply)
         handler = self._handlers.get(request.method)

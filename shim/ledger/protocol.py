@@ -166,11 +166,14 @@ class Ledger(Protocol):
     async def deliver_input(self, task_pk: int, key: str) -> None:
         """Note that the upstream has the answer."""
 
-    async def ask(self, sent: AskRow) -> AskRow:
-        """Write down how a question is sent; one that was sent over the session before keeps its id."""
+    async def ask(self, sent: AskRow, *, unless_since_ms: int) -> AskRow | None:
+        """Write down how a question is sent; None where it was sent after that time, over any session.
 
-    async def asked_again(self, sent: AskRow) -> None:
-        """Note when a question was last sent."""
+        One that was sent over the session before keeps its id.
+        """
+
+    async def ask_is_due(self, sent: AskRow) -> None:
+        """Note that a question was lost on its way: it may be sent again at once."""
 
     async def asks(self, session_id: str) -> list[AskRow]:
         """Give the questions that were sent over a session and are still outstanding."""

@@ -88,7 +88,8 @@ async def _worked_on(room: Room, row: TaskRow) -> None:
     hint_ms = row.poll_interval_ms or room.config.tasks.default_poll_interval_ms
     for _ in range(_LOOKS):
         await room.clock.sleep_ms(hint_ms)
-        await room.credential(ctx, row)
+        if room.waits(ctx, row):
+            return
         try:
             seen = (await room.upstream(row).get(ctx, row)).task.status
         except (ShimError, TaskUnknown, CodecError):

@@ -6,6 +6,7 @@ but for one that may run twice.
 """
 
 import asyncio
+import contextlib
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from shim.hub import rawjson
 from shim.hub.codec import Reading
 from shim.hub.facts import CALL
 from shim.hub.rawjson import Members
-from shim.hub.status import Status
+from shim.hub.status import TERMINAL, Status
 from shim.hub.task import Task
 from shim.ledger.records import InputRow, TaskRow
 from shim.tasks.observe import Observer
@@ -26,8 +27,9 @@ from shim.tasks.questions import Questions
 from shim.tasks.recording import iso, record
 from shim.tasks.room import Room
 from shim.tasks.terminal import End, error
-from shim.upstreams.base import Answered, Context, Created, Upstream
-from shim.wire.errors import ShimError, UpstreamFault, outcome_unknown
+from shim.upstreams.base import Answered, Context, Created, SessionLost, TaskUnknown, Upstream
+from shim.upstreams.faults import fault_of
+from shim.wire.errors import ShimError, UpstreamFault, internal, outcome_unknown
 from shim.wire.jsonrpc import Response
 from shim.wire.modern import MoreInput, bare_result, more_input
 
@@ -183,7 +185,7 @@ class LocalTasks:
             return None
         try:
             return run.first.result()
-        except ShimError:
+        except Exception:
             run.overheard.settled(None)
             raise
 
@@ -246,8 +248,12 @@ class LocalTasks:
                     run.ctx.trace.lenient(one.rule, one.detail)
                 responses = await self._ask(run, row, more, rounds + number)
                 made = await run.send(more.retry(run.params, responses))
-        except ShimError as fault:
-            await self._observer.end(row, End(Status.FAILED, error=fault.error_object()), ctx=run.ctx)
+        except Exception as exc:
+            fault = fault_of(exc)
+            end = End(Status.FAILED, error=(fault or internal()).error_object())
+            await self._observer.end(row, end, ctx=run.ctx)
+            if fault is None:
+                raise
             return
         if isinstance(made, Created):
             await self._map(run, row, made)
@@ -261,6 +267,10 @@ class LocalTasks:
             row.pk, made.reading.task.task_id, made.session_id, driven=run.driven
         )
         row = await self._room.ledger.own_task(row.pk)
+        if row.status in TERMINAL:  # cancelled in the same moment
+            with contextlib.suppress(ShimError, TaskUnknown, SessionLost):
+                await run.upstream.cancel(run.ctx, row)
+            return
         await run.upstream.keep(row)
         task = made.reading.task
         await self._observer.record(row, structs.replace(task, status=Status.WORKING), ctx=run.ctx)

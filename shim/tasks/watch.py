@@ -98,9 +98,9 @@ class Watchers:
             try:
                 await self._observer.current(ctx, row)
             except ClientFault:  # it has expired
-                room.changes.publish(pk)
-                return
+                break
             except ShimError:
                 slowness = _BACK_OFF
             else:
                 slowness = 1
+        room.changes.publish(pk)  # what time ended was told to nobody

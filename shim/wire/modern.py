@@ -14,10 +14,13 @@ from shim.wire.envelope import (
     META_CLIENT_INFO,
     META_LOG_LEVEL,
     META_SERVER_INFO,
+    META_SUBSCRIPTION,
 )
 from shim.wire.era import META_VERSION, MODERN_VERSIONS
 from shim.wire.errors import TASKS_EXTENSION, UpstreamFault
 
+META_OF_SERVER = frozenset((META_SERVER_INFO, META_SUBSCRIPTION))
+"""What a modern server says of itself in `_meta`."""
 _OF_THE_ENVELOPE = ("resultType", "ttlMs", "cacheScope", "inputRequests", "requestState")
 
 
@@ -111,9 +114,9 @@ def bare_result(result: bytes) -> bytes:
     for key in _OF_THE_ENVELOPE:
         members.pop(key, None)
     meta = _object(members.get("_meta"))
-    if meta.pop(META_SERVER_INFO, None) is not None:
-        if meta:
-            members["_meta"] = rawjson.join(meta)
+    if not META_OF_SERVER.isdisjoint(meta):
+        if rest := {key: value for key, value in meta.items() if key not in META_OF_SERVER}:
+            members["_meta"] = rawjson.join(rest)
         else:
             del members["_meta"]
     return rawjson.join(members)

@@ -117,6 +117,6 @@ async def test_parameters_are_mirrored_where_the_server_misses_them(
         assert (await lm.client.call("run", {"region": "eu"})).result == text("done")
         assert (await lm.client.call("run", {"region": "eu"})).result == text("done")
         refused = await lm.client.call("run", {})
-    assert refused.error["code"] == -32020
+    assert refused.error["code"] == -32603
     calls = [seen.headers.get("Mcp-Param-Region") for seen in modern_upstream.seen("tools/call")]
     assert calls == [None, "eu", "eu", None]

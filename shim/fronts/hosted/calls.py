@@ -19,7 +19,7 @@ from shim.tasks.recording import record
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Created, Upstream
 from shim.wire.errors import UpstreamFault
-from shim.wire.hosting import legacy_error, legacy_result
+from shim.wire.hosting import legacy_result, missing_resource
 from shim.wire.jsonrpc import Notification, Response, write_error, write_result
 from shim.wire.modern import more_input
 
@@ -61,7 +61,7 @@ class Calls:
         """Send a server's answer as legacy clients know it."""
         if response.result is None:
             return await asked.reply.send(
-                answer(asked.message.id, legacy_error(response, asked.message.method))
+                answer(asked.message.id, missing_resource(response, asked.message.method))
             )
         result, dropped = legacy_result(response.result)
         if dropped is not None:

@@ -89,8 +89,12 @@ class Feed:
         rows = await ledger.list_tasks(
             ctx.caller.key, after=None, limit=self._tasks_at_most, client_session=session.session_id
         )
-        touched = [await ledger.own_task(pk) for pk in stream.touched if pk not in shown]
-        rows += [row for row in touched if not self._streams.is_open(row.client_session)]
+        for pk in [pk for pk in stream.touched if pk not in shown]:
+            row = await ledger.own_task(pk)
+            if row.status in TERMINAL:
+                stream.touched.pop(pk, None)
+            elif not self._streams.is_open(row.client_session):
+                rows.append(row)
         for row in rows:
             if row.status not in TERMINAL and row.pk not in shown:
                 one = shown[row.pk] = _Shown(row, contextlib.ExitStack(), had.pop(row.pk, {}))

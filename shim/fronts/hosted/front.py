@@ -24,11 +24,13 @@ from shim.tasks.promote import listed, offers_tasks
 from shim.upstreams.base import Context, Upstream
 from shim.wire.envelope import tool_names, tools_with_support
 from shim.wire.errors import invalid_params, method_not_found, unknown_session
-from shim.wire.hosting import initialize_result, legacy_result, upstream_params
+from shim.wire.hosting import initialize_result, legacy_notice, legacy_result, upstream_params
 from shim.wire.jsonrpc import Message, Notification, Request, Response, write_result
 
 _SESSION = "Mcp-Session-Id"
 _EMPTY = b"{}"
+_OWN = frozenset(("initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"))
+"""What the shim itself answers: no server judges the credential on the way (OWN-VOUCH)."""
 
 Handler = Callable[[Asked], Awaitable[web.StreamResponse]]
 
@@ -108,7 +110,7 @@ class HostedFront:
         handler = self._verbs.handler(asked) or self._handlers.get(message.method)
         if handler is None:
             raise method_not_found(message.method)
-        if self._detector.about_tasks(message.method):
+        if message.method in _OWN or self._detector.about_tasks(message.method):
             await self._vouching.ensure(ctx)
         return await self._once.serve(asked, lambda: self._called_off_at_will(asked, handler(asked)))
 
@@ -144,12 +146,12 @@ class HostedFront:
     ) -> web.StreamResponse:  # fmt: skip
         if session is None:
             raise unknown_session()
+        await self._vouching.ensure(ctx)
         if http.method == "DELETE":
             await self._sessions.close(session, ctx)
             self._streams.wake(session.session_id)
             return reply.empty(200)
         ctx.trace.rule("LM-STREAM")
-        await self._vouching.ensure(ctx)
         dialect = self._detector.of_session(session, pinned)
         ctx.trace.dialect = dialect.name
         return await self._feed.serve(ctx, reply, session, dialect, http.headers.get("Last-Event-ID"))
@@ -173,11 +175,7 @@ class HostedFront:
         return await self._say(asked, _EMPTY)
 
     async def _set_level(self, asked: Asked) -> web.StreamResponse:
-        level = rawjson.string(asked.message.params.get("level"))
-        if level is None:
-            raise invalid_params("params.level: expected a string")
-        if asked.session is not None:
-            await self._hosted.set_level(asked.session, level)
+        await self._hosted.set_level(asked.session, rawjson.string(asked.message.params.get("level")))
         return await self._say(asked, _EMPTY)
 
     async def _subscribe(self, asked: Asked) -> web.StreamResponse:
@@ -191,8 +189,8 @@ class HostedFront:
         uri = rawjson.string(asked.message.params.get("uri"))
         if uri is None:
             raise invalid_params("params.uri: expected a string")
+        await self._hosted.subscribe(asked.session, uri, on=on)
         if asked.session is not None:
-            await self._hosted.subscribe(asked.session, uri, on=on)
             self._streams.ask_anew(asked.session.session_id)
         return await self._say(asked, _EMPTY)
 
@@ -200,7 +198,11 @@ class HostedFront:
 
     async def _plain(self, asked: Asked) -> web.StreamResponse:
         params, asked.ctx.progress_token = upstream_params(asked.message.params)
-        asked.ctx.notify = asked.reply.notify
+
+        async def notify(message: Notification) -> None:
+            await asked.reply.notify(Notification(message.method, legacy_notice(message.params)))
+
+        asked.ctx.notify = notify
         return await self._calls.run(asked, params)
 
     async def _tools_call(self, asked: Asked) -> web.StreamResponse:

@@ -93,6 +93,8 @@ class LegacySession:
         self._opened = asyncio.Event()
         self._streamless = False
         """True once the server said that it has no GET stream."""
+        self._level: str | None = None
+        """The level of log messages that the server was asked for last."""
         self._last_event_id: str | None = None
         self._retry_ms: int | None = None
         """How long the server asks to wait before a stream that ended is opened again."""
@@ -169,9 +171,10 @@ class LegacySession:
         began = self._parts.clock.ticks_ms()
         try:
             with self._parts.link.counting(method) as counted:
-                response = await self._post(ctx, write_request(rid, method, params), patient=patient)
-                async with response:
-                    answer = await self._answer(ctx, response, rid, task_pk)
+                async with self._parts.link.in_time(patient=patient):
+                    response = await self._post(ctx, write_request(rid, method, params), patient=patient)
+                    async with response:
+                        answer = await self._answer(ctx, response, rid, task_pk)
                 if answer.error is not None:
                     counted.outcome = "error"
                 return answer
@@ -184,6 +187,23 @@ class LegacySession:
             ctx.trace.upstream_ms += self._parts.clock.ticks_ms() - began
             del self._hearing.calls[rid]
             self.idle_since_ms = self._parts.clock.now_ms()
+
+    async def set_level(self, ctx: Context) -> None:
+        """Let the server log what the client asked for, where it logs at all (ML-LOGGING).
+
+        A refusal changes nothing, and is not asked for again. Raises Gone.
+        """
+        level = ctx.log_level
+        if level is None or level == self._level or not self._logs:
+            return
+        with contextlib.suppress(UpstreamFault):
+            await self.request(ctx, "logging/setLevel", {"level": rawjson.encode(level)})
+            self._level = level
+
+    @property
+    def _logs(self) -> bool:
+        said = rawjson.members(self.init.get("capabilities", b"{}")).get("logging", b"")
+        return said[:1] == b"{"
 
     async def cancel_request(self, ctx: Context, request_id: bytes) -> None:
         """Tell the server that nobody waits for a request any more; failures change nothing."""

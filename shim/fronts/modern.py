@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from shim.config import Config
 from shim.fronts.keyed import keyed_call
 from shim.fronts.modern_request import admitted, responses_of, task_id_of
+from shim.fronts.param_checks import ParamChecks
 from shim.fronts.reply import Reply
 from shim.fronts.subscriptions import Subscriptions
 from shim.fronts.vouching import Vouching
@@ -65,11 +66,12 @@ class ModernFront:
         self._dialect = dialect
         self._vouching = vouching
         self._crossing = crossing
+        self._param_checks = ParamChecks(upstream, config.limits.pages)
         self._subscriptions = subscriptions
         methods = dialect.methods
         self._handlers: Mapping[str, Handler] = {
             "server/discover": self._discover,
-            "tools/list": self._plain,
+            "tools/list": self._list_tools,
             "tools/call": self._tools_call,
             "prompts/list": self._plain,
             "prompts/get": self._asking,
@@ -99,6 +101,8 @@ class ModernFront:
             return reply.empty(202)
         request, meta = asked
         params = request.params
+        if request.method == CALL:
+            await self._param_checks.check(http, ctx, params, ask=True)
         keyed = keyed_call(http, ctx, params, params) if request.method == CALL else None
         return await self.serve(Call(request, meta, ctx, self.upstream, keyed), reply)
 
@@ -155,6 +159,12 @@ class ModernFront:
         responses = responses_of(request.params) if "inputResponses" in request.params else {}
         await self._vouching.ensure(ctx)
         return await self._tasks.parked.resume(ctx, upstream, request, responses)
+
+    async def _list_tools(self, call: Call) -> Response:
+        response = await self._plain(call)
+        if response.result is not None:
+            self._param_checks.listed(call.ctx, call.request.params, response.result)
+        return response
 
     async def _tools_call(self, call: Call) -> Response:
         tool = rawjson.string(call.request.params.get("name"))

@@ -1,11 +1,12 @@
 """A legacy server on mcp 1.30 with all that the official conformance suite asks for; run by its environment.
 
-    python legacy_server.py [--host H] [--port N] [--stock] [--no-events] [--json]
+    python legacy_server.py [--host H] [--port N] [--stock] [--no-tasks] [--no-events] [--json]
 
 Prints `listening on <port>` when it accepts connections. `--stock` uses the SDK's task support as it comes,
 with its faults: a cancelled task can take its session along, a session that ends stops task creation in all
 others, a waiter can miss the end, two questions of a task can get one id. Without it, tasks run in one group
 that lives as long as the process.
+`--no-tasks` has none: the tools that would run as tasks are plain ones, which ask and report in the call.
 `--no-events` leaves out the event store (no event ids, no resumption).
 """
 
@@ -209,6 +210,26 @@ TASK_TOOLS: dict[str, tuple[str, dict[str, Any], Work]] = {
     "two_rounds_job": ("optional", form(), two_rounds),
     "echo": ("optional", form(value={"type": "object"}), echo),
 }
+
+
+async def report(task: ServerTaskContext, arguments: dict[str, Any]) -> t.CallToolResult:
+    """Take its time, ask in the middle, take its time again."""
+    await task.update_status("collecting")
+    await anyio.sleep(float(arguments.get("seconds", 0.3)))
+    answer = await task.elicit("Your name?", form(name={"type": "string"}))
+    await anyio.sleep(float(arguments.get("seconds", 0.3)))
+    return text(f"report for {(answer.content or {}).get('name', 'nobody')}")
+
+
+def disable_tasks() -> None:
+    """Make plain tools of those that run as tasks."""
+
+    def plain(work: Work) -> Plain:
+        return lambda arguments: work(PlainCall(), arguments)  # type: ignore[arg-type]
+
+    PLAIN_TOOLS.update({name: (schema, plain(work)) for name, (_, schema, work) in TASK_TOOLS.items()})
+    PLAIN_TOOLS["report"] = (form(seconds={"type": "number"}), plain(report))
+    TASK_TOOLS.clear()
 
 
 async def ask_then_work(_: dict[str, Any]) -> t.CallToolResult | t.CreateTaskResult:
@@ -420,7 +441,13 @@ async def elicit(message: str, schema: dict[str, Any]) -> t.ElicitResult:
 
 @server.list_tools()
 async def list_tools() -> list[t.Tool]:
-    plain = [t.Tool(name=n, description=n, inputSchema=schema) for n, (schema, _) in PLAIN_TOOLS.items()]
+    twice = t.ToolAnnotations(idempotentHint=True)
+    plain = [
+        t.Tool(name=n, description=n, inputSchema=schema, annotations=twice if n == "report" else None)
+        for n, (schema, _) in PLAIN_TOOLS.items()
+    ]
+    if not TASK_TOOLS:
+        return plain
     as_task = {**TASK_TOOLS, "test_tool_with_task": ("required", form(), ask_then_work)}
     tasks = [
         t.Tool(name=n, description=n, inputSchema=schema, execution=t.ToolExecution(taskSupport=support))
@@ -448,8 +475,12 @@ async def call_tool(name: str, arguments: dict[str, Any]) -> t.CallToolResult | 
 class PlainCall:
     """Stands in for the task context where a task tool is called plainly."""
 
-    async def update_status(self, _: str) -> None:
-        return
+    async def update_status(self, message: str) -> None:
+        context = server.request_context
+        if context.meta and context.meta.progressToken is not None:
+            await context.session.send_progress_notification(
+                context.meta.progressToken, 1, None, message, related_request_id=str(context.request_id)
+            )
 
     async def elicit(self, message: str, schema: dict[str, Any]) -> t.ElicitResult:
         return await elicit(message, schema)
@@ -594,7 +625,9 @@ class MemoryEvents(EventStore):
 
 async def serve(args: argparse.Namespace) -> None:
     """Serve until stopped."""
-    lasting = enable_tasks(stock=args.stock)
+    if args.no_tasks:
+        disable_tasks()
+    lasting = contextlib.nullcontext() if args.no_tasks else enable_tasks(stock=args.stock)
     manager = StreamableHTTPSessionManager(
         server,
         event_store=None if args.no_events else MemoryEvents(),
@@ -626,6 +659,7 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--stock", action="store_true")
+    parser.add_argument("--no-tasks", action="store_true")
     parser.add_argument("--no-events", action="store_true")
     parser.add_argument("--json", action="store_true")
     asyncio.run(serve(parser.parse_args()))

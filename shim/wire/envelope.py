@@ -291,6 +291,16 @@ def tools_with_support(result: bytes, support: Mapping[str, str]) -> bytes:
     return rawjson.join(members)
 
 
+def without_tools(result: bytes, is_out: Callable[[Members], bool]) -> bytes:
+    """Leave tools out of a tools/list result; one that needs none left out stays as it came."""
+    members = rawjson.members(result)
+    tools = _items(members.get("tools", b"[]"))
+    kept = [tool for tool in tools if not is_out(tool)]
+    if len(kept) == len(tools):
+        return result
+    return rawjson.join({**members, "tools": b"[" + b",".join(map(rawjson.join, kept)) + b"]"})
+
+
 def _each_tool(tools: bytes, change: Callable[[Members], Members]) -> bytes:
     return b"[" + b",".join(rawjson.join(change(tool)) for tool in _items(tools)) + b"]"
 

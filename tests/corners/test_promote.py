@@ -248,6 +248,32 @@ async def test_progress_is_the_tasks_status_message(tmp_path: Path, era: str) ->
 
 @pytest.mark.rule("PROMOTE-2")
 @pytest.mark.parametrize("era", ERAS)
+async def test_progress_before_the_handle_goes_to_the_call_and_stays_in_the_task(
+    tmp_path: Path, era: str
+) -> None:
+    async with world(tmp_path, era, {**NAMED, "promote_after_ms": 700}) as one:
+        call = one.upstream.stream("tools/call")
+        params = {"name": "slow", "_meta": {"progressToken": "mine"}}
+        said = {"progress": 1, "message": "halfway"}
+
+        async def report() -> None:
+            said["progressToken"] = (await call.opened()).params["_meta"]["progressToken"]
+            await call.send({"jsonrpc": "2.0", "method": "notifications/progress", "params": said})
+
+        reporting = asyncio.create_task(report())
+        async with one.modern.stream("tools/call", params) as stream:
+            told = await stream.message()
+            await reporting
+            one.clock.advance(700)
+            handle = (await stream.message())["result"]
+        shown = await one.shown(handle["taskId"], "working")
+        await call.result(text("done"))
+    assert told["params"] == {**said, "progressToken": "mine"}
+    assert shown["statusMessage"] == "halfway"
+
+
+@pytest.mark.rule("PROMOTE-2")
+@pytest.mark.parametrize("era", ERAS)
 async def test_cancel_is_the_eras_own_cancellation_of_the_call(tmp_path: Path, era: str) -> None:
     async with world(tmp_path, era) as one:
         call = one.upstream.stream("tools/call")

@@ -1,11 +1,12 @@
 """A legacy server on mcp 1.30 with all that the official conformance suite asks for; run by its environment.
 
-    python legacy_server.py [--host H] [--port N] [--stock] [--no-events] [--json]
+    python legacy_server.py [--host H] [--port N] [--stock] [--no-tasks] [--no-events] [--json]
 
 Prints `listening on <port>` when it accepts connections. `--stock` uses the SDK's task support as it comes,
 with its faults: a cancelled task can take its session along, a session that ends stops task creation in all
 others, a waiter can miss the end, two questions of a task can get one id. Without it, tasks run in one group
 that lives as long as the process.
+`--no-tasks` has none: the tools that would run as tasks are plain ones, which ask and report in the call.
 `--no-events` leaves out the event store (no event ids, no resumption).
 """
 
@@ -21,6 +22,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import anyio
+import legacy_questions as questions
 import mcp.types as t
 import uvicorn
 from anyio.abc import TaskGroup
@@ -224,6 +226,26 @@ TASK_TOOLS: dict[str, tuple[str, dict[str, Any], Work]] = {
 }
 
 
+async def report(task: ServerTaskContext, arguments: dict[str, Any]) -> t.CallToolResult:
+    """Take its time, ask in the middle, take its time again."""
+    await task.update_status("collecting")
+    await anyio.sleep(float(arguments.get("seconds", 0.3)))
+    answer = await task.elicit("Your name?", form(name={"type": "string"}))
+    await anyio.sleep(float(arguments.get("seconds", 0.3)))
+    return text(f"report for {(answer.content or {}).get('name', 'nobody')}")
+
+
+def disable_tasks() -> None:
+    """Make plain tools of those that run as tasks."""
+
+    def plain(work: Work) -> Plain:
+        return lambda arguments: work(PlainCall(), arguments)  # type: ignore[arg-type]
+
+    PLAIN_TOOLS.update({name: (schema, plain(work)) for name, (_, schema, work) in TASK_TOOLS.items()})
+    PLAIN_TOOLS["report"] = (form(seconds={"type": "number"}), plain(report))
+    TASK_TOOLS.clear()
+
+
 async def ask_then_work(_: dict[str, Any]) -> t.CallToolResult | t.CreateTaskResult:
     """Ask on the call's own stream, then go on as a task."""
     answer = await elicit("Your name?", {**form(name={"type": "string"}), "required": ["name"]})
@@ -423,6 +445,7 @@ PLAIN_TOOLS: dict[str, tuple[dict[str, Any], Plain]] = {
     "test_elicitation_sep1034_defaults": (form(), elicitation_defaults),
     "test_elicitation_sep1330_enums": (form(), elicitation_enums),
     "json_schema_2020_12_tool": (JSON_SCHEMA_2020_12, json_schema),
+    **{name: (form(), ask) for name, ask in questions.TOOLS.items()},
 }
 
 
@@ -442,7 +465,13 @@ async def elicit(message: str, schema: dict[str, Any]) -> t.ElicitResult:
 
 @server.list_tools()
 async def list_tools() -> list[t.Tool]:
-    plain = [t.Tool(name=n, description=n, inputSchema=schema) for n, (schema, _) in PLAIN_TOOLS.items()]
+    twice = t.ToolAnnotations(idempotentHint=True)
+    plain = [
+        t.Tool(name=n, description=n, inputSchema=schema, annotations=twice if n == "report" else None)
+        for n, (schema, _) in PLAIN_TOOLS.items()
+    ]
+    if not TASK_TOOLS:
+        return plain
     as_task = {**TASK_TOOLS, "test_tool_with_task": ("required", form(), ask_then_work)}
     tasks = [
         t.Tool(name=n, description=n, inputSchema=schema, execution=t.ToolExecution(taskSupport=support))
@@ -470,8 +499,12 @@ async def call_tool(name: str, arguments: dict[str, Any]) -> t.CallToolResult | 
 class PlainCall:
     """Stands in for the task context where a task tool is called plainly."""
 
-    async def update_status(self, _: str) -> None:
-        return
+    async def update_status(self, message: str) -> None:
+        context = server.request_context
+        if context.meta and context.meta.progressToken is not None:
+            await context.session.send_progress_notification(
+                context.meta.progressToken, 1, None, message, related_request_id=str(context.request_id)
+            )
 
     async def elicit(self, message: str, schema: dict[str, Any]) -> t.ElicitResult:
         return await elicit(message, schema)
@@ -506,6 +539,8 @@ async def list_resource_templates() -> list[t.ResourceTemplate]:
 @server.read_resource()
 async def read_resource(uri: AnyUrl) -> list[ReadResourceContents]:
     found = str(uri)
+    if found == questions.RESOURCE:
+        return [ReadResourceContents(await questions.asked_resource(), "text/plain")]
     if found == "test://static-text":
         return [ReadResourceContents("This is the content of the static text resource.", "text/plain")]
     if found == "test://static-binary":
@@ -534,6 +569,7 @@ PROMPTS: dict[str, list[str]] = {
     "test_prompt_with_arguments": ["arg1", "arg2"],
     "test_prompt_with_embedded_resource": ["resourceUri"],
     "test_prompt_with_image": [],
+    questions.PROMPT: [],
 }
 
 
@@ -551,6 +587,8 @@ async def list_prompts() -> list[t.Prompt]:
 
 @server.get_prompt()
 async def get_prompt(name: str, arguments: dict[str, str] | None) -> t.GetPromptResult:
+    if name == questions.PROMPT:
+        return await questions.context_prompt()
     given = arguments or {}
     contents: dict[str, list[Any]] = {
         "test_simple_prompt": ["This is a simple prompt for testing."],
@@ -611,7 +649,9 @@ class MemoryEvents(EventStore):
 
 async def serve(args: argparse.Namespace) -> None:
     """Serve until stopped."""
-    lasting = enable_tasks(stock=args.stock)
+    if args.no_tasks:
+        disable_tasks()
+    lasting = contextlib.nullcontext() if args.no_tasks else enable_tasks(stock=args.stock)
     manager = StreamableHTTPSessionManager(
         server,
         event_store=None if args.no_events else MemoryEvents(),
@@ -643,6 +683,7 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--stock", action="store_true")
+    parser.add_argument("--no-tasks", action="store_true")
     parser.add_argument("--no-events", action="store_true")
     parser.add_argument("--json", action="store_true")
     asyncio.run(serve(parser.parse_args()))

@@ -37,6 +37,7 @@ from shim.wire.era import LEGACY_VERSIONS, Era
 from shim.wire.errors import UpstreamFault
 from shim.wire.ids import IdMaker
 from shim.wire.jsonrpc import Notification, Response, read_upstream, write_notification, write_request
+from shim.wire.tracing import traced
 
 _UNAUTHORIZED = (401, 403)
 _GONE = (400, 404)
@@ -88,7 +89,7 @@ class LegacySession:
         self.lost = False
         self.idle_since_ms = parts.clock.now_ms()
         self._parts = parts
-        self._hearing = Hearing(self, parts.events, parts.dialect, self._announced)
+        self._hearing = Hearing(self, parts.events, parts.dialect, parts.clock, self._announced)
         self._stream: asyncio.Task[None] | None = None
         self._opened = asyncio.Event()
         self._streamless = False
@@ -167,12 +168,14 @@ class LegacySession:
         rid = request_id or self._parts.ids.next()
         if reports and ctx.progress_token is not None:
             params = with_progress_token(params, rid)
-        self._hearing.calls[rid] = Call(ctx, task_pk)
+        params, headers = traced(params, ctx.headers)
+        sender = ctx if headers is ctx.headers else dataclasses.replace(ctx, headers=headers)
+        self._hearing.calls[rid] = Call(ctx, task_pk, runs=reports)
         began = self._parts.clock.ticks_ms()
         try:
             with self._parts.link.counting(method) as counted:
                 async with self._parts.link.in_time(patient=patient):
-                    response = await self._post(ctx, write_request(rid, method, params), patient=patient)
+                    response = await self._post(sender, write_request(rid, method, params), patient=patient)
                     async with response:
                         answer = await self._answer(ctx, response, rid, task_pk)
                 if answer.error is not None:
@@ -270,6 +273,7 @@ class LegacySession:
 
     async def close(self) -> None:
         """Close the shim's own streams of the session; the server is told nothing."""
+        self._hearing.close()
         if self._stream is not None:
             self._stream.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -129,7 +129,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
             in_force,
             guard=Guard(config),
             resolver=resolver,
-            routes=Routes(in_force, stands, dialects, ledger),
+            routes=Routes(in_force, stands, dialects, ledger, tasks.parked),
             sink=sink, activity=activity, metrics=metrics, sunset=sunset_headers(config.cutover),
         )  # fmt: skip
         reload = Reload(config, live, keys, sink, endpoint, stands)

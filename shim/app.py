@@ -46,6 +46,7 @@ from shim.upstreams.http import Link, open_client
 from shim.upstreams.legacy.session import LegacySession
 from shim.upstreams.prober import Prober
 from shim.upstreams.probing import Probed, probe
+from shim.upstreams.stdio.serving import BRIDGE_URL, CallerAuthority, bridge_of, serving
 from shim.wire.ids import IdMaker
 
 log = structlog.get_logger("shim")
@@ -84,7 +85,6 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         stack.push_async_callback(asyncio.to_thread, sink.close)
         live = Live(config)
         in_force, settings = live.as_config(), config.upstream[0]
-        link = await _link(stack, config, sink)
         ledger = SqliteLedger(
             config.ledger.path, clock, synchronous=config.ledger.synchronous,
             lock_wait_ms=config.ledger.lock_wait_ms, cache_rows=config.ledger.cache_rows,
@@ -93,6 +93,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         await ledger.open()
         stack.push_async_callback(ledger.close)
 
+        link = await _link(stack, in_force, sink, ledger, clock)
         authority = _authority(config, clock)
         prober = _prober(settings, link, authority, sink, clock)
         room = Room(in_force, ledger, {}, clock, sink)
@@ -169,11 +170,15 @@ async def _listen(
     return f"http://{bound[0]}:{bound[1]}"
 
 
-async def _link(stack: contextlib.AsyncExitStack, config: Config, sink: AuditSink) -> Link:
+async def _link(
+    stack: contextlib.AsyncExitStack, config: Config, sink: AuditSink, ledger: SqliteLedger, clock: Clock
+) -> Link:
     """Give the way to the upstream; it reports when the server goes and when it comes back."""
     settings = config.upstream[0]
     limits = link_limits(config)
-    client = open_client(limits)
+    bridge = bridge_of(config, ledger, clock) if settings.command else None
+    socket = await stack.enter_async_context(serving(bridge)) if bridge is not None else None
+    client = open_client(limits, socket)
     stack.push_async_callback(client.close)
 
     def changed(up: bool, evidence: str) -> None:  # noqa: FBT001 - what a link says
@@ -182,7 +187,9 @@ async def _link(stack: contextlib.AsyncExitStack, config: Config, sink: AuditSin
         if up:  # what comes back may be another version
             link.doubt("it came back")
 
-    link = Link(client, settings.url, limits, changed)
+    link = Link(client, settings.url or BRIDGE_URL, limits, changed)
+    if bridge is not None:
+        link.on_drop = bridge.drop
     return link
 
 
@@ -205,7 +212,8 @@ def _turn(behind: Behind, facing: Facing, endpoint: Endpoint, probed: Probed) ->
 
 def _authority(config: Config, clock: Clock) -> Authority:
     settings = config.upstream[0]
-    return Authority(
+    kind = CallerAuthority if settings.command else Authority
+    return kind(
         settings.credentials,
         service_token(settings),
         settings.fixed_headers(),

@@ -223,6 +223,10 @@ class LegacySession:
             self._stream.add_done_callback(lambda _: opened.set())
         await self._opened.wait()
 
+    def drop(self) -> None:
+        """Take it that the session will not be used again."""
+        self._parts.link.drop(self.id)
+
     async def close(self) -> None:
         """Close the shim's own streams of the session; the server is told nothing."""
         if self._stream is not None:

@@ -1,22 +1,23 @@
 """A small server on standard input and output, of either era: `python stdio_server.py legacy|modern`.
 
-Tools: `pid`, `env` (an environment variable), `slow` (answers after the next message), `ask` (a question in
-the middle), `log` (a line on standard error), `garbage` (a line that is no message), `large`, `progress`,
-`crash` and `close` (its output). A legacy one also runs `job` as a task: its result asks a question.
-What it was sent besides requests it tells by `heard`.
+Tools: `pid`, `env` (an environment variable), `cwd`, `slow` (answers after the next message), `ask` (a
+question in the middle), `log` (a line on standard error), `garbage` (lines that are no message), `large`,
+`progress`, `crash`, `close` (its output) and `hang`. A legacy one also runs `job` as a task: its result
+asks a question. What it was sent besides answered requests it tells by `heard`.
 """
 
 import json
 import os
 import sys
 import time
+from pathlib import Path
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
 META = "io.modelcontextprotocol/"
-TOOLS = ("pid", "env", "cwd", "slow", "ask", "log", "garbage", "large", "progress", "crash", "close", "heard")
+TOOLS = ("pid", "env", "cwd", "slow", "ask", "log", "garbage", "large", "progress", "crash", "close", "hang", "heard")
 HEARD: list = []
 HELD: list = []
-STATUS = {"status": "working"}
+STATUS = {"status": "input_required"}
 
 
 def say(**message):
@@ -47,7 +48,7 @@ def discover(message):
 
 def tools(message):
     listed = [{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS]
-    if MODE == "legacy":
+    if MODE != "modern":
         job = {"name": "job", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}}
         listed.append(job)
     more = {"ttlMs": 0, "cacheScope": "private"} if MODE == "modern" else {}
@@ -79,7 +80,7 @@ def call(message):
         case "env":
             result(message, text(os.environ.get(arguments["name"])))
         case "cwd":
-            result(message, text(os.getcwd()))
+            result(message, text(Path.cwd()))
         case "slow":
             HELD.append(message)
         case "ask":
@@ -102,6 +103,8 @@ def call(message):
         case "close":
             os.close(1)
             time.sleep(60)
+        case "hang":
+            HEARD.append(message)
         case "heard":
             result(message, text(json.dumps(HEARD)))
 
@@ -111,15 +114,17 @@ def take(message):
         HEARD.append(message)
         waiting = HELD.pop()
         STATUS["status"] = "completed"
-        return result(waiting, text(message["result"]["content"]["name"]))
+        result(waiting, text(message["result"]["content"]["name"]))
+        return
     if "id" not in message:
-        return HEARD.append(message)
+        HEARD.append(message)
+        return
     held = list(HELD)
     HELD.clear()
     for one in held:
         result(one, text("at last"))
     match message["method"]:
-        case "initialize" if MODE == "legacy":
+        case "initialize" if MODE != "modern":
             handshake(message)
         case "server/discover" if MODE == "modern":
             discover(message)
@@ -129,10 +134,11 @@ def take(message):
             call(message)
         case "ping":
             result(message, {})
+        case "tasks/get" if message["params"]["taskId"] != task()["taskId"]:
+            say(id=message["id"], error={"code": -32602, "message": "no such task"})
         case "tasks/get":
             result(message, task())
         case "tasks/result":
-            STATUS["status"] = "input_required"
             related = {f"{META}related-task": {"taskId": message["params"]["taskId"]}}
             question(message, **related)
         case "subscriptions/listen":

@@ -1,7 +1,7 @@
 """A small server on standard input and output, of either era: `python stdio_server.py legacy|modern`.
 
 Tools: `pid`, `env` (an environment variable), `cwd`, `slow` (answers after the next message), `ask` (a
-question in the middle), `log` (a line on standard error), `garbage` (lines that are no message), `large`,
+question in the middle, once), `log` (a line on standard error), `garbage` (lines that are no message), `large`,
 `progress`, `crash`, `close` (its output) and `hang`. A legacy one also runs `job` as a task: its result
 asks a question. What it was sent besides answered requests it tells by `heard`.
 """
@@ -17,6 +17,8 @@ META = "io.modelcontextprotocol/"
 TOOLS = ("pid", "env", "cwd", "slow", "ask", "log", "garbage", "large", "progress", "crash", "close", "hang", "heard")
 HEARD: list = []
 HELD: list = []
+ASKED: list = []
+DONE: list = []
 STATUS = {"status": "input_required"}
 
 
@@ -66,8 +68,9 @@ def task():
 def question(message, **meta):
     schema = {"type": "object", "properties": {"name": {"type": "string"}}}
     params = {"message": "who?", "requestedSchema": schema, **({"_meta": meta} if meta else {})}
-    say(id="q1", method="elicitation/create", params=params)
-    HELD.append(message)
+    ASKED.append(message)
+    if len(ASKED) == 1:
+        say(id="q1", method="elicitation/create", params=params)
 
 
 def call(message):
@@ -111,10 +114,10 @@ def call(message):
 
 def take(message):
     if "method" not in message:
-        HEARD.append(message)
-        waiting = HELD.pop()
         STATUS["status"] = "completed"
-        result(waiting, text(message["result"]["content"]["name"]))
+        for waiting in ASKED:
+            result(waiting, text(message["result"]["content"]["name"]))
+        DONE.append(message)
         return
     if "id" not in message:
         HEARD.append(message)
@@ -138,6 +141,8 @@ def take(message):
             say(id=message["id"], error={"code": -32602, "message": "no such task"})
         case "tasks/get":
             result(message, task())
+        case "tasks/result" if DONE:
+            result(message, text(DONE[0]["result"]["content"]["name"]))
         case "tasks/result":
             related = {f"{META}related-task": {"taskId": message["params"]["taskId"]}}
             question(message, **related)

@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import structlog
 from aiohttp import web
@@ -73,8 +74,13 @@ class App:
 
 
 @contextlib.asynccontextmanager
-async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterator[App]:
-    """Run a shim while the block runs. Raises StartError, LedgerLocked, DialectError, KeyFileError."""
+async def running(
+    config: Config, *, clock: Clock | None = None, socket: Path | None = None
+) -> AsyncIterator[App]:
+    """Run a shim while the block runs. Raises StartError, LedgerLocked, DialectError, KeyFileError.
+
+    With `socket` it serves on that Unix socket and not on an address.
+    """
     clock = clock or SystemClock()
     async with contextlib.AsyncExitStack() as stack:
         instance = new_instance()
@@ -141,7 +147,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
             auto_decompress=False,
             max_field_size=config.limits.header_bytes,
         )
-        url = await _listen(stack, server, config.listen.host, config.listen.port, config)
+        url = await _listen(stack, server, config.listen.host, config.listen.port, config, socket)
         admin_url = None
         if config.admin.enabled:
             admin_url = await _listen(
@@ -156,11 +162,15 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
 
 
 async def _listen(
-    stack: contextlib.AsyncExitStack, server: web.Server, host: str, port: int, config: Config
-) -> str:
+    stack: contextlib.AsyncExitStack, server: web.Server, host: str, port: int, config: Config,
+    socket: Path | None = None,
+) -> str:  # fmt: skip
     runner = web.ServerRunner(server, shutdown_timeout=config.limits.shutdown_ms / 1000)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
+    if socket is not None:
+        await web.UnixSite(runner, str(socket)).start()
+        return "http://localhost"
     site = web.TCPSite(runner, host, port, backlog=1024)
     try:
         await site.start()

@@ -1,8 +1,8 @@
 """A small server on standard input and output, of either era: `python stdio_server.py legacy|modern`.
 
 Tools: `pid`, `env` (an environment variable), `cwd`, `slow` (answers after the next message), `ask` (a
-question in the middle, once), `log` (a line on standard error), `garbage` (lines that are no message), `large`,
-`progress`, `crash`, `close` (its output) and `hang`. A legacy one also runs `job` as a task: its result
+question in the middle, once), `log` (a line on standard error), `garbage` (lines that are no message),
+`large`, `progress`, `crash`, `close` (its output) and `hang`. A legacy one also runs `job` as a task: its result
 asks a question. What it was sent besides answered requests it tells by `heard`.
 """
 
@@ -14,7 +14,21 @@ from pathlib import Path
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
 META = "io.modelcontextprotocol/"
-TOOLS = ("pid", "env", "cwd", "slow", "ask", "log", "garbage", "large", "progress", "crash", "close", "hang", "heard")
+TOOLS = (
+    "pid",
+    "env",
+    "cwd",
+    "slow",
+    "ask",
+    "log",
+    "garbage",
+    "large",
+    "progress",
+    "crash",
+    "close",
+    "hang",
+    "heard",
+)
 HEARD: list = []
 HELD: list = []
 ASKED: list = []

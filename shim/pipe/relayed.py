@@ -198,7 +198,9 @@ class Relayed:
                     if response.status != _OK:
                         return
                     async for data in self._events(response):
-                        await self._write(data)
+                        message = read_upstream(data)
+                        if not isinstance(message, Response) or message.id is not None:
+                            await self._write(data)  # else it says that the stream broke off
             except _BROKEN:
                 pass
             await asyncio.sleep(_AGAIN_S)

@@ -23,15 +23,15 @@ ANN, BOB = {"X-Api-Key": "a"}, {"X-Api-Key": "b"}
 CALLERS = {"sources": ["api_key"], "api_key": {"keys": {"ann": "a", "bob": "b"}}}
 NO_SPARES = {"spares": 0}
 STUBBORN = (
-    f"import runpy, signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); sys.argv = [{SERVER!r}, 'legacy']"
-    f"\nrunpy.run_path({SERVER!r}, run_name='__main__')\nsignal.pause()"
+    "import runpy, signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+    f"\nsys.argv = [{SERVER!r}, 'legacy']\nrunpy.run_path({SERVER!r}, run_name='__main__')\nsignal.pause()"
 )
 
 
 @asynccontextmanager
 async def shim(
-    folder: Path, mode: str = "legacy", upstream: dict[str, Any] | None = None, clock: HandClock | None = None,
-    **sections: Any,
+    folder: Path, mode: str = "legacy", upstream: dict[str, Any] | None = None,
+    clock: HandClock | None = None, **sections: Any,
 ) -> AsyncIterator[str]:  # fmt: skip
     command = [sys.executable, SERVER, mode]
     sections = {"identity": CALLERS, "sessions": NO_SPARES, **sections}
@@ -189,7 +189,9 @@ async def test_what_is_no_message_is_passed_over(tmp_path: Path) -> None:
         with capture_logs() as logs:
             assert said(await client.call("garbage")) == "still here"
     faults = [one["text"] for one in logs if one["event"] == "a fault of the server's"]
-    assert faults[:2] == [f"no message on standard output: {line!r}" for line in (b"Starting up...", b"[1, 2]")]
+    assert faults[:2] == [
+        f"no message on standard output: {line!r}" for line in (b"Starting up...", b"[1, 2]")
+    ]
 
 
 async def test_a_message_beyond_the_bound_ends_the_process(tmp_path: Path) -> None:
@@ -240,9 +242,9 @@ async def test_clients_of_one_caller_may_choose_the_same_ids(tmp_path: Path) -> 
         ModernClient(url, headers=ANN) as two,
     ):
         meta = {"progressToken": "same"}
-        replies = await asyncio.gather(*(
-            client.call("progress", id=7, meta=meta) for client in (one, two) for _ in range(5)
-        ))
+        replies = await asyncio.gather(
+            *(client.call("progress", id=7, meta=meta) for client in (one, two) for _ in range(5))
+        )
     for reply in replies:
         assert [message.get("id") for message in reply.messages] == [None, 7]
         assert reply.messages[0]["params"]["progressToken"] == "same"

@@ -167,9 +167,6 @@ class Limits(Section):
     """Requests under way at a time, open streams included; more is a 429 with Retry-After."""
     sessions_per_caller: Count = 256
     """Open sessions of one caller's legacy clients; more is a 429."""
-    subscriptions_per_session: Count = 1000
-    """Resources that one legacy client of a modern server is told the changes of; more is a 429
-    (LM-LOCAL)."""
     open_tasks_per_caller: Count = 1000
     """Tasks of one caller that have not ended; more is a 429."""
     questions_per_task: Count = 64
@@ -177,7 +174,8 @@ class Limits(Section):
     streams_per_caller: Count = 64
     """Open subscriptions of one caller's modern clients; more is a 429 (ML-LISTEN)."""
     subscriptions_per_stream: Count = 1000
-    """Tasks and resources that one subscription may name; more is a -32602 (ML-LISTEN)."""
+    """Tasks and resources that one subscription, or a legacy session of the shim's, may name; more is a
+    -32602 (ML-LISTEN, LM-LOCAL)."""
     queue_per_stream: Count = 1000
     """Announcements that wait for a subscription's client; with more it is disconnected (ML-LISTEN)."""
     slow_reader_ms: SomeMs = 30_000

@@ -14,7 +14,6 @@ from shim.ledger.records import TaskRow
 from shim.tasks.adopt import adopt
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Context
-from shim.upstreams.http import Denied
 from shim.wire.envelope import recoded
 from shim.wire.errors import ShimError
 
@@ -145,7 +144,7 @@ class Following:
         if one.said is None and self._answers:
             try:
                 await self._tasks.observer.current(self._ctx, one.row)
-            except (ShimError, Denied):
+            except ShimError:
                 self._answers = False
             except CodecError:
                 pass  # shown as it was known before (HUB-4)

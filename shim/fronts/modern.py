@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from shim.config import Config
 from shim.fronts.keyed import keyed_call
 from shim.fronts.modern_request import admitted, responses_of, task_id_of
+from shim.fronts.param_checks import ParamChecks
 from shim.fronts.reply import Reply
 from shim.fronts.subscriptions import Subscriptions
 from shim.fronts.vouching import Vouching
@@ -24,10 +25,11 @@ from shim.tasks.service import Tasks
 from shim.tasks.view import task_of
 from shim.upstreams.base import Context, Upstream
 from shim.wire.crossing import Crossing
-from shim.wire.envelope import ModernMeta, modern_error, recoded
+from shim.wire.envelope import META_LOG_LEVEL, ModernMeta, modern_error, recoded
 from shim.wire.era import Era
 from shim.wire.errors import invalid_params, method_not_found, missing_capability
 from shim.wire.jsonrpc import Message, Request, Response, write_error, write_result
+from shim.wire.loglevels import LEVELS
 from shim.wire.statuses import status_of
 from shim.wire.subscriptions import LISTEN
 from shim.wire.url_elicitation import MAY_ASK, as_input_required, refuse_declined
@@ -62,11 +64,12 @@ class ModernFront:
         self._dialect = dialect
         self._vouching = vouching
         self._crossing = crossing
+        self._param_checks = ParamChecks(upstream, config.limits.pages)
         self._subscriptions = subscriptions
         methods = dialect.methods
         self._handlers: Mapping[str, Handler] = {
             "server/discover": self._discover,
-            "tools/list": self._plain,
+            "tools/list": self._list_tools,
             "tools/call": self._tools_call,
             "prompts/list": self._plain,
             "prompts/get": self._plain,
@@ -96,12 +99,16 @@ class ModernFront:
             return reply.empty(202)
         request, meta = asked
         params = request.params
+        if request.method == CALL:
+            await self._param_checks.check(http, ctx, params, ask=True)
         keyed = keyed_call(http, ctx, params, params) if request.method == CALL else None
         return await self.serve(Call(request, meta, ctx, self.upstream, keyed), reply)
 
     async def serve(self, call: Call, reply: Reply) -> web.StreamResponse:
         """Answer a request that was checked, by the hub's verbs. Raises ShimError."""
         request, ctx = call.request, call.ctx
+        if call.meta.log_level is not None and call.meta.log_level not in LEVELS:
+            raise invalid_params(f"params._meta[{META_LOG_LEVEL!r}]: expected one of {', '.join(LEVELS)}")
         if request.method == LISTEN:
             return await self._subscriptions.serve(request, call.meta, ctx, reply)
         handler = self._handlers.get(request.method)
@@ -136,6 +143,12 @@ class ModernFront:
             call.ctx, call.request.method, self._crossing.params(call.request.params, call.meta)
         )
         return await self._enveloped(call, response)
+
+    async def _list_tools(self, call: Call) -> Response:
+        response = await self._plain(call)
+        if response.result is not None:
+            self._param_checks.listed(call.ctx, call.request.params, response.result)
+        return response
 
     async def _tools_call(self, call: Call) -> Response:
         tool = rawjson.string(call.request.params.get("name"))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from shim.config import Config
 from shim.fronts.modern_seen import Asked, Seen
 from shim.fronts.relay import DROPPED, Tap
 from shim.fronts.vouching import Vouching
@@ -14,7 +15,7 @@ from shim.ledger.protocol import Ledger
 from shim.ledger.records import TaskRow
 from shim.upstreams.base import Upstream
 from shim.wire.envelope import modern_error
-from shim.wire.errors import missing_capability
+from shim.wire.errors import invalid_params, missing_capability
 from shim.wire.jsonrpc import Notification, Response, read_upstream, write_notification
 from shim.wire.subscriptions import (
     ACKNOWLEDGED,
@@ -41,7 +42,10 @@ class Subscription:
 class Listening:
     """Makes a client's filter one of its own tasks, and holds the stream to it."""
 
-    def __init__(self, upstream: Upstream, ledger: Ledger, seen: Seen, vouching: Vouching) -> None:
+    def __init__(
+        self, config: Config, upstream: Upstream, ledger: Ledger, seen: Seen, vouching: Vouching
+    ) -> None:
+        self._limits = config.limits
         self._upstream = upstream
         self._ledger = ledger
         self._seen = seen
@@ -64,6 +68,10 @@ class Listening:
             return Subscription(params)
         await self._may_listen(asked)
         ids = strings(wanted[TASK_IDS], f"params.{FILTER}.{TASK_IDS}")
+        if len(ids) > (at_most := self._limits.subscriptions_per_stream):
+            raise invalid_params(
+                f"params.{FILTER}: names more than limits.subscriptions_per_stream = {at_most}"
+            )
         return self._subscribed(asked, wanted, [row for one in ids if (row := await self._own(asked, one))])
 
     def tap(self, asked: Asked, rows: Mapping[str, TaskRow]) -> Tap:

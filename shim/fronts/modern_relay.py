@@ -16,6 +16,7 @@ from shim.fronts.modern import ACK, Call, ModernFront
 from shim.fronts.modern_listen import Listening
 from shim.fronts.modern_request import admitted, responses_of, task_id_of
 from shim.fronts.modern_seen import Asked, Seen, of_answer
+from shim.fronts.param_checks import ParamChecks
 from shim.fronts.relay import Relay, Tap
 from shim.fronts.reply import Reply
 from shim.fronts.vouching import Vouching
@@ -54,7 +55,8 @@ class ModernRelay:
         self._tasks = tasks
         self._vouching = vouching
         self._seen = Seen(hub.upstream, tasks)
-        self._listening = Listening(hub.upstream, tasks.room.ledger, self._seen, vouching)
+        self._param_checks = ParamChecks(hub.upstream, config.limits.pages)
+        self._listening = Listening(config, hub.upstream, tasks.room.ledger, self._seen, vouching)
         self._dialect = hub.upstream.dialect
         methods = self._dialect.methods
         self._verbs: Mapping[str, Callable[[Asked], Awaitable[web.StreamResponse]]] = {
@@ -63,6 +65,7 @@ class ModernRelay:
             str(methods.update): self._update,
             str(methods.cancel): self._cancel,
             LISTEN: self._listen,
+            "tools/list": self._list_tools,
             "server/discover": self._discover,
         }
 
@@ -93,6 +96,7 @@ class ModernRelay:
     async def _call(self, asked: Asked) -> web.StreamResponse:
         ctx, params = asked.ctx, asked.request.params
         ctx.trace.tool = rawjson.string(params.get("name"))
+        await self._param_checks.check(asked.http, ctx, params, ask=False)  # the server judges as well
         keyed = keyed_call(asked.http, ctx, params, params)
         if keyed is not None or await self._promoted(asked):
             ctx.capabilities = asked.meta.declared
@@ -166,6 +170,13 @@ class ModernRelay:
         subscription = await self._listening.subscription(asked)
         tap = self._listening.tap(asked, subscription.rows)
         return await self._pass(asked, params=subscription.params, tap=tap)
+
+    async def _list_tools(self, asked: Asked) -> web.StreamResponse:
+        async def seen(response: Response) -> None:
+            if response.result is not None:
+                self._param_checks.listed(asked.ctx, asked.request.params, response.result)
+
+        return await self._pass(asked, tap=of_answer(asked, seen))
 
     # -- what the verbs share -------------------------------------------------------------------
 

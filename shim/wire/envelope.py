@@ -109,7 +109,7 @@ def _read_meta(raw: bytes) -> ModernMeta:
         capabilities=kinds,
         declared=capabilities,
         declares_tasks=_declared(extensions.get(TASKS_EXTENSION)),
-        log_level=rawjson.string(meta.get(META_LOG_LEVEL)),
+        log_level=_level(meta.get(META_LOG_LEVEL)),
         progress_token=meta.get("progressToken"),
         foreign={key: value for key, value in meta.items() if key not in _ENVELOPE_META},
     )
@@ -204,6 +204,15 @@ def strip_related_task(result: bytes) -> bytes:
     return rawjson.join(members)
 
 
+def without_related_task(params: Members) -> Members:
+    """Give a notification's params without the related-task key."""
+    meta = _object(params.get("_meta"))
+    if meta.pop(RELATED_TASK, None) is None:
+        return params
+    rest = {key: value for key, value in params.items() if key != "_meta"}
+    return {**rest, "_meta": rawjson.join(meta)} if meta else rest
+
+
 def with_related_task(result: bytes, task_id: str) -> bytes:
     """Name the task in a result's `_meta`."""
     members = rawjson.members(result)
@@ -282,6 +291,16 @@ def tools_with_support(result: bytes, support: Mapping[str, str]) -> bytes:
     return rawjson.join(members)
 
 
+def without_tools(result: bytes, is_out: Callable[[Members], bool]) -> bytes:
+    """Leave tools out of a tools/list result; one that needs none left out stays as it came."""
+    members = rawjson.members(result)
+    tools = _items(members.get("tools", b"[]"))
+    kept = [tool for tool in tools if not is_out(tool)]
+    if len(kept) == len(tools):
+        return result
+    return rawjson.join({**members, "tools": b"[" + b",".join(map(rawjson.join, kept)) + b"]"})
+
+
 def _each_tool(tools: bytes, change: Callable[[Members], Members]) -> bytes:
     return b"[" + b",".join(rawjson.join(change(tool)) for tool in _items(tools)) + b"]"
 
@@ -298,6 +317,11 @@ _list = msgspec.json.Decoder(list[msgspec.Raw])
 
 def _without_execution(tool: Members) -> Members:
     return {key: value for key, value in tool.items() if key != "execution"}
+
+
+def _level(raw: bytes | None) -> str | None:
+    """Read a log level; what is no string is no level that anyone knows."""
+    return None if raw is None else rawjson.string(raw) or ""
 
 
 def _object(raw: bytes | None) -> Members:

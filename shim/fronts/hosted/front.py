@@ -19,16 +19,19 @@ from shim.fronts.reply import Reply
 from shim.fronts.sessions import ClientSessions
 from shim.fronts.vouching import Vouching
 from shim.hub import rawjson
+from shim.hub.rawjson import Members
 from shim.ledger.records import SessionRow
 from shim.tasks.promote import listed, offers_tasks
 from shim.upstreams.base import Context, Upstream
-from shim.wire.envelope import tool_names, tools_with_support
+from shim.wire.envelope import tool_names, tools_with_support, without_tools
 from shim.wire.errors import invalid_params, method_not_found, unknown_session
 from shim.wire.hosting import initialize_result, legacy_notice, legacy_result, upstream_params
 from shim.wire.jsonrpc import Message, Notification, Request, Response, write_result
+from shim.wire.param_headers import why_invalid
 
 _SESSION = "Mcp-Session-Id"
 _EMPTY = b"{}"
+_SHOWN_CHARS = 200
 _OWN = frozenset(("initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"))
 """What the shim itself answers: no server judges the credential on the way (OWN-VOUCH)."""
 
@@ -211,21 +214,35 @@ class HostedFront:
         return await self._plain(asked)
 
     async def _tools(self, asked: Asked) -> web.StreamResponse:
-        """List the tools, each as one that may run as a task where the server has tasks (LM-TOOLS)."""
+        """List the tools, each as one that may run as a task where the server has tasks (LM-TOOLS).
+
+        One that asks for headers against the rules is left out, as a client of the new API has to.
+        """
         asked.ctx.trace.rule("LM-TOOLS")
-        facts = await self.upstream.facts(asked.ctx)
-        if not (offers_tasks(self._config, facts) and asked.dialect.lists_task_support):
-            return await self._plain(asked)
         params, _ = upstream_params(asked.message.params)
         response = await self.upstream.plain(asked.ctx, asked.message.method, params)
         if response.result is None:
             return await self._calls.say(asked, response)
         result, _ = legacy_result(response.result)
-        support = await listed(self._config, self.upstream, asked.ctx, tool_names(result))
-        return await self._say(asked, tools_with_support(result, support))
+        result = without_tools(result, lambda tool: _is_out(asked.ctx, tool))
+        facts = await self.upstream.facts(asked.ctx)
+        if offers_tasks(self._config, facts) and asked.dialect.lists_task_support:
+            support = await listed(self._config, self.upstream, asked.ctx, tool_names(result))
+            result = tools_with_support(result, support)
+        return await self._say(asked, result)
 
     async def _say(self, asked: Asked, result: bytes) -> web.StreamResponse:
         return await asked.reply.send(write_result(asked.message.id, result))
+
+
+def _is_out(ctx: Context, tool: Members) -> bool:
+    """Tell whether a tool has to be left out for what its schema says of headers (LM-TOOLS)."""
+    why = why_invalid(tool)
+    if why is not None:
+        name = (rawjson.string(tool.get("name")) or "")[:_SHOWN_CHARS]
+        detail = f"tool {name!r}: x-mcp-header: {why}"
+        ctx.trace.event("upstream.invalid", rule="LM-TOOLS", detail=detail[: 2 * _SHOWN_CHARS])
+    return why is not None
 
 
 def _named(http: web.BaseRequest, message: Message | None) -> str | None:

@@ -13,7 +13,6 @@ from typing import Any
 
 from shim.hub import rawjson
 from shim.upstreams.base import Context, Notify, SessionLost
-from shim.upstreams.http import Denied
 from shim.upstreams.legacy.session import Gone, LegacySession, Parts
 from shim.upstreams.legacy.sessions import Sessions
 from shim.wire.errors import ShimError
@@ -33,7 +32,7 @@ _ATTEMPTS = 3
 _RETRY_MS = (0, 1_000, 5_000, 30_000)
 _QUICK_MS = 1_000
 """A stream that lasted no longer is not opened again at once."""
-_FAULTS = (ShimError, Denied, SessionLost, Gone)
+_FAULTS = (ShimError, SessionLost, Gone)
 
 
 @dataclass(eq=False, slots=True)
@@ -90,7 +89,7 @@ class Announcements:
     async def listen(self, ctx: Context, wanted: Wanted, heard: Notify) -> None:
         """Say what is honoured, as an acknowledgement, then what is announced; returns when it is over.
 
-        Raises ShimError, Denied before the acknowledgement only.
+        Raises ShimError before the acknowledgement only.
         """
         shared = self._of(ctx)
         listener = _Listener(heard)

@@ -9,8 +9,9 @@ from shim.hub.dialect import Dialect
 from shim.hub.facts import UPDATED
 from shim.hub.rawjson import Members
 from shim.upstreams.base import Asking, Context, Notify, Question, SessionEvents
-from shim.wire.envelope import related_task_of
+from shim.wire.envelope import related_task_of, without_related_task
 from shim.wire.jsonrpc import Notification, Request, Response, write_error, write_result
+from shim.wire.loglevels import reaches
 from shim.wire.subscriptions import ANNOUNCED
 
 
@@ -80,7 +81,7 @@ class Hearing:
             case "notifications/progress":
                 await self._heard_progress(message)
             case "notifications/message":
-                await self._heard_log(message)
+                await self._heard_log(message, ctx if on_call else None)
             case method if method in ANNOUNCED:
                 await self._announced_change(message)
 
@@ -164,13 +165,20 @@ class Hearing:
                 await self._events.progress(pk, text)
         elif call.ctx.notify is not None and call.ctx.progress_token is not None:
             params = {**message.params, "progressToken": call.ctx.progress_token}
-            await call.ctx.notify(Notification(message.method, params))
+            await call.ctx.notify(Notification(message.method, without_related_task(params)))
 
-    async def _heard_log(self, message: Notification) -> None:
-        if len(self.calls) == 1:
-            call = next(iter(self.calls.values()))
-            if call.ctx.notify is not None and call.ctx.log_level is not None:
-                await call.ctx.notify(message)
+    async def _heard_log(self, message: Notification, ctx: Context | None) -> None:
+        """Pass a log message on to the call it is about, if that asked for it (ML-LOGGING).
+
+        On another stream than a call's own it is taken for that of the one call which has the session.
+        """
+        if related_task_of(message.params) is not None:
+            return  # of a task nothing is logged
+        if ctx is None and self._host.leased:
+            asking = [call.ctx for call in self.calls.values() if call.ctx.log_level is not None]
+            ctx = asking[0] if len(asking) == 1 else None
+        if ctx is not None and ctx.notify is not None and reaches(message.params, ctx.log_level):
+            await ctx.notify(message)
 
 
 def _announced_requests(params: Members) -> list[bytes]:

@@ -37,6 +37,7 @@ from shim.wire.era import LEGACY_VERSIONS, Era
 from shim.wire.errors import UpstreamFault
 from shim.wire.ids import IdMaker
 from shim.wire.jsonrpc import Notification, Response, read_upstream, write_notification, write_request
+from shim.wire.tracing import traced
 
 _UNAUTHORIZED = (401, 403)
 _GONE = (400, 404)
@@ -93,6 +94,8 @@ class LegacySession:
         self._opened = asyncio.Event()
         self._streamless = False
         """True once the server said that it has no GET stream."""
+        self._level: str | None = None
+        """The level of log messages that the server was asked for last."""
         self._last_event_id: str | None = None
         self._retry_ms: int | None = None
         """How long the server asks to wait before a stream that ended is opened again."""
@@ -165,12 +168,14 @@ class LegacySession:
         rid = request_id or self._parts.ids.next()
         if reports and ctx.progress_token is not None:
             params = with_progress_token(params, rid)
+        params, headers = traced(params, ctx.headers)
+        sender = ctx if headers is ctx.headers else dataclasses.replace(ctx, headers=headers)
         self._hearing.calls[rid] = Call(ctx, task_pk)
         began = self._parts.clock.ticks_ms()
         try:
             with self._parts.link.counting(method) as counted:
                 async with self._parts.link.in_time(patient=patient):
-                    response = await self._post(ctx, write_request(rid, method, params), patient=patient)
+                    response = await self._post(sender, write_request(rid, method, params), patient=patient)
                     async with response:
                         answer = await self._answer(ctx, response, rid, task_pk)
                 if answer.error is not None:
@@ -185,6 +190,23 @@ class LegacySession:
             ctx.trace.upstream_ms += self._parts.clock.ticks_ms() - began
             del self._hearing.calls[rid]
             self.idle_since_ms = self._parts.clock.now_ms()
+
+    async def set_level(self, ctx: Context) -> None:
+        """Let the server log what the client asked for, where it logs at all (ML-LOGGING).
+
+        A refusal changes nothing, and is not asked for again. Raises Gone.
+        """
+        level = ctx.log_level
+        if level is None or level == self._level or not self._logs:
+            return
+        with contextlib.suppress(UpstreamFault):
+            await self.request(ctx, "logging/setLevel", {"level": rawjson.encode(level)})
+            self._level = level
+
+    @property
+    def _logs(self) -> bool:
+        said = rawjson.members(self.init.get("capabilities", b"{}")).get("logging", b"")
+        return said[:1] == b"{"
 
     async def cancel_request(self, ctx: Context, request_id: bytes) -> None:
         """Tell the server that nobody waits for a request any more; failures change nothing."""

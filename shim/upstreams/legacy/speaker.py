@@ -83,13 +83,18 @@ class LegacyUpstream:
         await self.plain(ctx, "ping", {})
 
     async def plain(self, ctx: Context, method: str, params: Members) -> Response:
-        """Send a request over a session of the caller; one that may be asked something has it to itself."""
-        asked = bool(ctx.kinds) and method in _RUN
-        borrow = self.pool.leased if asked else self.pool.reader
+        """Send a request over a session of the caller.
+
+        One that may be asked something, or that is logged about, has it to itself.
+        """
+        alone = method in _RUN and (bool(ctx.kinds) or ctx.log_level is not None)
+        borrow = self.pool.leased if alone else self.pool.reader
 
         async def send(session: LegacySession) -> Response:
             if method == "tools/call":
                 return await self._run(ctx, session, method, params)
+            if method in _RUN:
+                await session.set_level(ctx)
             return await session.request(ctx, method, params, patient=True, reports=method in _RUN)
 
         lost = None
@@ -177,6 +182,7 @@ class LegacyUpstream:
 
     async def _run(self, ctx: Context, session: LegacySession, method: str, params: Members) -> Response:
         """Send a call that must not run twice: one that was cut off may have run (ML-SESSION-LOST)."""
+        await session.set_level(ctx)
         try:
             return await session.request(ctx, method, params, patient=True, reports=True)
         except Interrupted as exc:

@@ -131,7 +131,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
             in_force,
             guard=Guard(config),
             resolver=resolver,
-            routes=Routes(in_force, stands, dialects, ledger),
+            routes=Routes(in_force, stands, dialects, ledger, tasks.parked),
             sink=sink, activity=activity, metrics=metrics, traffic=traffic,
             sunset=sunset_headers(config.cutover),
         )  # fmt: skip

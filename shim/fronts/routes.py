@@ -16,6 +16,7 @@ from shim.hub.dialect import Dialect
 from shim.hub.facts import CALL
 from shim.ledger.protocol import Ledger
 from shim.ledger.records import SessionRow
+from shim.tasks.parked import ParkedCalls
 from shim.upstreams.base import Context, Upstream
 from shim.wire.envelope import META_CLIENT_INFO
 from shim.wire.era import Era
@@ -46,15 +47,16 @@ class Standing(Protocol):
 
 
 class Routes:
-    """Finds a request's upstream. Tasks and sessions stay with the one that made them."""
+    """Finds a request's upstream. Tasks, sessions and parked calls stay with the one that made them."""
 
     def __init__(
         self, config: Config, standings: Mapping[str, Standing], dialects: Mapping[str, Dialect],
-        ledger: Ledger,
+        ledger: Ledger, parked: ParkedCalls,
     ) -> None:  # fmt: skip
         self._config = config
         self._standings = standings
         self._ledger = ledger
+        self._parked = parked
         self._only = next(iter(standings.values())) if len(standings) == 1 else None
         self._by_task = {
             method: dialect.fields.task_id
@@ -82,7 +84,10 @@ class Routes:
         if message is None or isinstance(message, Response):
             return None
         task_id = rawjson.string(message.params.get(self._by_task.get(message.method, "")))
-        row = (await self._ledger.lookup(caller.key, task_id)).row if task_id is not None else None
+        if task_id is None:
+            state = rawjson.string(message.params.get("requestState"))
+            return self._parked.where(caller, state) if state is not None else None
+        row = (await self._ledger.lookup(caller.key, task_id)).row
         return row.upstream if row is not None else None
 
     async def _drained(self, session: SessionRow) -> None:

@@ -16,7 +16,7 @@ from shim.config import Config
 from shim.steering import Left, in_the_way
 from tests.client import LegacyClient, ModernClient
 from tests.corners.lm import DISCOVER, TOOLS, made, seen_as
-from tests.corners.ml import ALICE
+from tests.corners.ml import ALICE, accept, elicit
 from tests.scripted import Scripted, scripted, task, text, tool
 from tests.shim import config_for
 
@@ -126,6 +126,26 @@ async def test_a_task_stays_with_the_server_that_made_it(tmp_path: Path) -> None
             listed = (await old_client.request("tasks/list", {})).result["tasks"]
             assert [one["taskId"] for one in listed] == [new_id, old_id]
             assert (await old_client.tasks("get", old_id)).result["taskId"] == old_id
+
+
+@pytest.mark.rule("ML-MRTR")
+async def test_a_parked_call_stays_with_the_server_that_asks(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both, ModernClient(both.app.url, headers=ALICE) as client:
+        call = both.old.stream("tools/call")
+        calling = asyncio.create_task(client.call("plain"))
+        await call.send(elicit("q"))
+        asked = (await calling).result
+        both.app.reload(both.config("new"))
+        more = {"inputResponses": {"elicitation-1": accept(ok=True)}, "requestState": asked["requestState"]}
+        client.headers = BOB
+        await client.call("plain", **more)  # what bob sends goes where bob's calls go
+        assert len(both.new.seen("tools/call")) == 1
+        client.headers = ALICE
+        retry = asyncio.create_task(client.call("plain", **more))
+        await both.old.response_to("q")
+        await call.result(text("done"))
+        assert (await retry).result["content"] == text("done")["content"]
+    assert len(both.new.seen("tools/call")) == 1
 
 
 async def test_one_picture_for_each_caller(tmp_path: Path) -> None:

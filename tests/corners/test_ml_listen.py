@@ -1,6 +1,8 @@
 """ML: subscriptions/listen of a modern client over a legacy server."""
 
 import asyncio
+import base64
+import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.client import ModernClient, OpenStream
-from tests.corners.ml import ALICE, Corner, corner, elicit
+from tests.corners.ml import ALICE, Corner, HandClock, corner, elicit
 from tests.scripted import EXPERIMENTAL, Error, Raw, scripted, sse_event, task, text
 
 pytestmark = pytest.mark.rule("ML-LISTEN")
@@ -178,6 +180,39 @@ async def test_only_what_the_server_offers_is_honoured(tmp_path: Path) -> None:
     async with scripted() as upstream, corner(upstream, tmp_path / "none") as ml:
         reply = await ml.client.request(LISTEN, everything, id="L1")
         assert reply.messages == [told(ACKNOWLEDGED, notifications={}), over()]
+
+
+async def test_tasks_go_on_where_nothing_else_is_offered(tmp_path: Path) -> None:
+    async with scripted() as upstream, corner(upstream, tmp_path) as ml:
+        task_id = await ml.create()
+        params = wanted(task_id, toolsListChanged=True)
+        async with listening(ml, params, {"taskIds": [task_id]}) as stream:
+            upstream.on("tasks/get", task())
+            assert (await stream.message())["params"]["status"] == "working"
+            upstream.on("tasks/get", task(status="cancelled"))
+            ml.clock.advance(10_000)
+            assert (await stream.message())["params"]["status"] == "cancelled"
+
+
+@pytest.mark.rule("OWN-VOUCH")
+async def test_a_subscription_ends_with_its_credential(tmp_path: Path) -> None:
+    clock = HandClock()
+    expires = clock.now_ms() // 1000 + 20
+    token = f"Bearer {_part(alg='none')}.{_part(iss='i', sub='alice', exp=expires)}.s"
+    async with (
+        scripted(capabilities=OFFERS) as upstream,
+        corner(upstream, tmp_path, clock=clock, client={"headers": {"Authorization": token}}) as ml,
+        listening(ml, wanted(toolsListChanged=True)) as stream,
+    ):
+        for _ in range(2):
+            await clock.slept(15_000)
+            clock.advance(15_000)
+            await stream.next_raw()
+        assert [frame.json for frame in stream.frames if frame.data][1:] == [over()]
+
+
+def _part(**claims: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
 
 
 async def test_nothing_asked_for_is_nothing_honoured(tmp_path: Path) -> None:

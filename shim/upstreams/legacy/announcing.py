@@ -143,11 +143,12 @@ class Announcements:
         assert session is not None  # noqa: S101 - it was opened right now
         if not session.listens:
             return
-        lists, subscribes = offered(session.init.get("capabilities", b"{}"))
+        lists, has_resources = offered(session.init.get("capabilities", b"{}"))
         listener.lists = wanted.lists & lists
-        if subscribes:
+        if has_resources:  # mcp 1.30 says that it has no subscriptions, and has them
+            listener.uris = frozenset(wanted.uris)  # a server may announce before it answers
             await self._subscribe(ctx, shared, wanted.uris)
-            listener.uris = frozenset(wanted.uris) & shared.subscribed
+            listener.uris &= shared.subscribed
         if len(listener.uris) < len(wanted.uris):
             ctx.trace.loss("ML-LISTEN", "resourceSubscriptions")
 

@@ -1,19 +1,21 @@
 """The cells, each a function of the run: it starts what it needs, measures, adds rows and targets."""
 
 import subprocess
+import time
 from collections.abc import Callable
 
 from benchmarks.bench import CLIENTS, Bench, counts
-from benchmarks.processes import ROOT, Service, module, rss_kib
+from benchmarks.processes import ROOT, Service, cpu_s, module, rss_kib
 from benchmarks.report import Row
 from benchmarks.seed import SIZES, fill
-from benchmarks.shims import KEY, MANY, canned, pass_through, peer, shim
+from benchmarks.shims import KEY, MANY, canned, canned_modern, pass_through, peer, shim
 from benchmarks.stats import Figures, median
 from benchmarks.upstream import POLL_INTERVAL_MS
 
 WAITERS = 100
 CREATORS = 64
 STREAMS = 1_000
+HELD, WAITED = 10_000, 100
 PEER_JOB = {"tool": "slow_compute", "arguments": '{"label":"bench","seconds":86400}'}
 
 
@@ -153,6 +155,36 @@ def idle(bench: Bench) -> None:
     bench.target("memory of 1,000 idle streams, times the pass-through's", times, 2.5, at_most=True)
 
 
+def waiters(bench: Bench) -> None:
+    """10,000 legacy tasks/result calls wait on 100 tasks of a modern server: upstream polls, memory."""
+    with canned_modern(bench.directory) as upstream:
+        wide = {"concurrent_requests": HELD + 1_000}
+        with shim(bench.directory, "shim-waiters", upstream, limits=wide) as taskshim:
+            before = rss_kib(taskshim.pid)
+            flags = ("--url", taskshim.url, "--key", KEY, "--tasks", str(WAITED), "--waiters", str(HELD))
+            with subprocess.Popen(
+                module("benchmarks.waiters", *flags), cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            ) as client:
+                assert client.stdin is not None
+                assert client.stdout is not None
+                if client.stdout.readline() != b"open\n":
+                    raise RuntimeError("the waiting calls did not open")
+                memory = rss_kib(taskshim.pid) - before
+                seconds = max(10.0, bench.seconds)
+                asked, spent = counts(upstream)["tasks/get"], cpu_s(taskshim.pid)
+                time.sleep(seconds)
+                asked = counts(upstream)["tasks/get"] - asked
+                spent = cpu_s(taskshim.pid) - spent
+                client.stdin.close()
+    pace = asked / WAITED / seconds
+    note = (
+        f"{memory / HELD:.1f} KiB a call, {memory // 1024} MiB in all; {pace:.2f} polls/s a task, "
+        f"{100 * spent / seconds:.0f} % of a core"
+    )
+    bench.report.rows.append(Row(cell="waiters", who="LM", note=note))
+    bench.target("upstream polls of a waited-for task, a second (hint: 1)", pace, 1.0, at_most=True)
+
+
 def held(service: Service) -> int:
     """Open the streams and give the service's memory while they are open, in KiB."""
     flags = ("--url", service.url, "--key", KEY, "--connections", str(STREAMS))
@@ -175,4 +207,5 @@ CELLS: dict[str, Callable[[Bench], None]] = {
     "create": create,
     "list": pages,
     "idle": idle,
+    "waiters": waiters,
 }

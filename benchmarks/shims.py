@@ -18,6 +18,13 @@ def canned(directory: Path, *, sse: bool = False) -> Service:
     return Service("upstream", command, port, directory / "upstream.log")
 
 
+def canned_modern(directory: Path) -> Service:
+    """Describe the canned modern upstream."""
+    port = free_port()
+    command = module("benchmarks.modern_upstream", "--port", str(port))
+    return Service("modern-upstream", command, port, directory / "modern-upstream.log")
+
+
 def pass_through(directory: Path, upstream: Service, name: str = "pass-through") -> Service:
     """Describe the bare byte pass-through in front of an upstream."""
     port = free_port()

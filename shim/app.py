@@ -5,7 +5,7 @@ Stopping has four phases: not ready, no new connections, open streams handed bac
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,37 +17,35 @@ from shim import __version__
 from shim.admin import Admin
 from shim.alive import Alive
 from shim.audit.activity import Activity
-from shim.audit.events import AuditSink, InstanceStarted, InstanceStopped
+from shim.audit.events import InstanceStarted, InstanceStopped
 from shim.audit.metrics import Metrics
 from shim.audit.sink import FileSink, NullSink, new_instance
-from shim.audit.trace import Trace
-from shim.behind import Behind, Speaks, configured, found, speakers
+from shim.audit.traffic import Traffic
+from shim.behind import Behind, speakers
 from shim.callers.keys import Keys
 from shim.callers.resolve import build_resolver
-from shim.callers.vouch import CredentialStore, VouchBook
 from shim.clock import Clock, SystemClock
-from shim.config import Config, digest, service_token
+from shim.config import Config, digest
 from shim.config.live import Live
-from shim.config.service import UpstreamConfig
 from shim.facing import Facing
 from shim.fronts.endpoint import Endpoint
 from shim.fronts.guard import Guard
-from shim.fronts.relay import Relay
+from shim.fronts.open_streams import OpenStreams
+from shim.fronts.routes import Routes
 from shim.fronts.server import server_of
 from shim.fronts.sunset import sunset_headers
 from shim.hub.dialect import Dialect
 from shim.hub.registry import load_dialects
 from shim.ledger.sqlite import SqliteLedger
-from shim.reload import Reload, link_limits
+from shim.reload import Reload
+from shim.standing import Stand, linked
+from shim.steering import Steering
 from shim.tasks.questions import Questions
 from shim.tasks.room import Room
 from shim.tasks.service import Tasks
-from shim.upstreams.authority import Authority
-from shim.upstreams.http import Link, open_client
-from shim.upstreams.legacy.session import LegacySession
+from shim.upstreams.base import Upstream
 from shim.upstreams.prober import Prober
-from shim.upstreams.probing import Probed, probe
-from shim.upstreams.stdio.serving import BRIDGE_URL, CallerAuthority, bridge_of, serving
+from shim.upstreams.probing import Probed
 from shim.wire.ids import IdMaker
 
 log = structlog.get_logger("shim")
@@ -66,11 +64,22 @@ class App:
     admin_url: str | None
     endpoint: Endpoint
     tasks: Tasks
-    behind: Behind
+    stands: Mapping[str, Stand]
+    """The upstreams by name."""
     ledger: SqliteLedger
-    prober: Prober
+    steering: Steering
     reload: Reload
     """Puts a new config in force. Raises ConfigError; then all is as it was."""
+
+    @property
+    def behind(self) -> Behind:
+        """The speakers of the first upstream."""
+        return next(iter(self.stands.values())).behind
+
+    @property
+    def prober(self) -> Prober:
+        """The prober of the first upstream."""
+        return next(iter(self.stands.values())).prober
 
 
 @contextlib.asynccontextmanager
@@ -90,7 +99,7 @@ async def running(
         sink = _sink(config, instance)
         stack.push_async_callback(asyncio.to_thread, sink.close)
         live = Live(config)
-        in_force, settings = live.as_config(), config.upstream[0]
+        in_force = live.as_config()
         ledger = SqliteLedger(
             config.ledger.path, clock, synchronous=config.ledger.synchronous,
             lock_wait_ms=config.ledger.lock_wait_ms, cache_rows=config.ledger.cache_rows,
@@ -99,48 +108,55 @@ async def running(
         await ledger.open()
         stack.push_async_callback(ledger.close)
 
-        link = await _link(stack, in_force, sink, ledger, clock)
-        authority = _authority(config, clock)
-        prober = _prober(settings, link, authority, sink, clock)
+        stands = {
+            one.name: Stand(
+                in_force, one, await linked(stack, in_force, one, sink, ledger, clock), sink, clock
+            )
+            for one in config.upstream
+        }
         room = Room(in_force, ledger, {}, clock, sink)
         questions = Questions(room)
         ids = IdMaker(epoch := await ledger.next_epoch())
-        behind = Behind(
-            await _speaks(settings, dialects, prober),
-            partial(
-                speakers, in_force, settings, dialects=dialects, link=link, authority=authority, ids=ids,
-                clock=clock, ledger=ledger, events=questions, on_list_changed=_on_list_changed(room),
-            ),
-        )  # fmt: skip
-        stack.push_async_callback(behind.close)
-        room.upstreams = behind.speakers
+        for one in stands.values():
+            await one.speak(
+                dialects,
+                partial(
+                    speakers, in_force, one.settings, dialects=dialects, link=one.link,
+                    authority=one.authority, ids=ids, clock=clock, ledger=ledger, events=questions,
+                ),
+            )  # fmt: skip
+            stack.push_async_callback(one.behind.close)
+            one.link.on_exchange = partial(metrics.exchange, one.name)
+        room.upstreams = _speakers(stands)
         tasks = Tasks(room, keys, questions, instance=instance, dialects=dialects)
         stack.push_async_callback(tasks.close)
-        resolver = build_resolver(config.identity, keys, judged=settings.credentials == "pass")
-        facing = Facing(
-            in_force, tasks, dialects, Relay(link, authority), ids, epoch, resolver, authority.vouches
-        )
-        activity = Activity()
-        link.on_exchange = partial(metrics.exchange, settings.name)
+        resolver = build_resolver(config.identity, keys, judged=all(one.judged for one in stands.values()))
+        facing = Facing(in_force, tasks, dialects, ids, epoch, resolver, OpenStreams(in_force))
+        for one in stands.values():
+            one.fronts = facing.fronts(one)
+        activity, traffic = Activity(), Traffic()
         metrics.watch(dropped=lambda: sink.dropped, under_way=lambda: activity.under_way)
         endpoint = Endpoint(
             in_force,
             guard=Guard(config),
             resolver=resolver,
-            fronts=facing.fronts(behind),
-            sink=sink, activity=activity, metrics=metrics, sunset=sunset_headers(config.cutover),
+            routes=Routes(in_force, stands, dialects, ledger, tasks.parked),
+            sink=sink, activity=activity, metrics=metrics, traffic=traffic,
+            sunset=sunset_headers(config.cutover),
         )  # fmt: skip
-        reload = Reload(config, live, keys, sink, endpoint, link, behind, authority)
+        steering = Steering(live, stands, ledger, traffic, sink, clock)
+        reload = Reload(config, live, keys, sink, endpoint, stands)
         await tasks.start()
         sink.emit(InstanceStarted(version=__version__, config_digest=digest(config)))
         stack.callback(
             lambda: sink.emit(InstanceStopped(version=__version__, config_digest=digest(live.in_force)))
         )
-        if settings.dialect == "auto":
-            link.on_doubt = prober.doubt
-            room.start(prober.run(partial(_turn, behind, facing, endpoint)), "probe")
+        for one in stands.values():
+            if one.settings.dialect == "auto":
+                one.link.on_doubt = one.prober.doubt
+                room.start(one.prober.run(partial(_turn, one, stands, facing)), "probe")
         await _sign_of_life(stack, room, Alive(ledger, activity, sink))
-        admin = Admin(metrics, ledger, behind, prober)
+        admin = Admin(in_force, metrics, ledger, stands, steering)
         server = server_of(
             endpoint.handle,
             handler_cancellation=True,
@@ -154,10 +170,11 @@ async def running(
                 stack, server_of(admin.handle), config.admin.host, config.admin.port, config
             )
         stack.push_async_callback(tasks.hand_back.all)
+        stack.push_async_callback(facing.streams.close)
         admin.ready = True
         stack.callback(admin.stopping)
         yield App(
-            config, url + config.listen.path, admin_url, endpoint, tasks, behind, ledger, prober, reload
+            config, url + config.listen.path, admin_url, endpoint, tasks, stands, ledger, steering, reload
         )
 
 
@@ -180,67 +197,16 @@ async def _listen(
     return f"http://{bound[0]}:{bound[1]}"
 
 
-async def _link(
-    stack: contextlib.AsyncExitStack, config: Config, sink: AuditSink, ledger: SqliteLedger, clock: Clock
-) -> Link:
-    """Give the way to the upstream; it reports when the server goes and when it comes back."""
-    settings = config.upstream[0]
-    limits = link_limits(config)
-    bridge = bridge_of(config, ledger, clock) if settings.command else None
-    socket = await stack.enter_async_context(serving(bridge)) if bridge is not None else None
-    client = open_client(limits, socket)
-    stack.push_async_callback(client.close)
-
-    def changed(up: bool, evidence: str) -> None:  # noqa: FBT001 - what a link says
-        name = "upstream.up" if up else "upstream.down"
-        Trace.background(sink, upstream=settings.name).event(name, evidence=evidence)
-        if up:  # what comes back may be another version
-            link.doubt("it came back")
-
-    link = Link(client, settings.url or BRIDGE_URL, limits, changed)
-    if bridge is not None:
-        link.on_drop = bridge.drop
-    return link
+def _speakers(stands: Mapping[str, Stand]) -> Mapping[tuple[str, str], Upstream]:
+    """Give the speakers of all upstreams, by upstream and dialect."""
+    return {key: one for stand in stands.values() for key, one in stand.behind.speakers.items()}
 
 
-async def _speaks(settings: UpstreamConfig, dialects: Mapping[str, Dialect], prober: Prober) -> Speaks:
-    """Tell what the upstream speaks: configured, or found out by asking it (ERA-PROBE)."""
-    if settings.dialect != "auto":
-        return configured(dialects[settings.dialect])
-    probed = await prober.probe()
-    if probed.era is None:
-        log.warning("the upstream is taken for a legacy one until it is known", upstream=settings.name)
-    return found(probed)
-
-
-def _turn(behind: Behind, facing: Facing, endpoint: Endpoint, probed: Probed) -> None:
+def _turn(stand: Stand, stands: Mapping[str, Stand], facing: Facing, probed: Probed) -> None:
     """Serve a server by what it was found to speak now."""
-    behind.turn(found(probed))
-    facing.tasks.room.upstreams = behind.speakers
-    endpoint.fronts = facing.fronts(behind)
-
-
-def _authority(config: Config, clock: Clock) -> Authority:
-    settings = config.upstream[0]
-    kind = CallerAuthority if settings.command else Authority
-    return kind(
-        settings.credentials,
-        service_token(settings),
-        settings.fixed_headers(),
-        vouches=VouchBook(clock, config.identity.vouch_ms, judged=settings.credentials == "pass"),
-        held=CredentialStore(clock, config.identity.credential_hold_ms),
-    )
-
-
-def _prober(
-    settings: UpstreamConfig, link: Link, authority: Authority, sink: AuditSink, clock: Clock
-) -> Prober:
-    return Prober(
-        settings.name,
-        lambda: probe(link, sink, settings.name, authority.own()),
-        clock,
-        again_ms=settings.probe_again_ms,
-    )
+    stand.turn(probed)
+    facing.tasks.room.upstreams = _speakers(stands)
+    stand.fronts = facing.fronts(stand)
 
 
 def _sink(config: Config, instance: str) -> FileSink | NullSink:
@@ -259,14 +225,6 @@ async def _sign_of_life(stack: contextlib.AsyncExitStack, room: Room, alive: Ali
     room.start(alive.run(room.clock), "alive")
 
 
-def _on_list_changed(room: Room) -> Callable[[LegacySession], None]:
-    def changed(session: LegacySession) -> None:
-        for upstream in room.upstreams.values():
-            upstream.tools_changed(session.id)
-
-    return changed
-
-
 def _methods(dialects: Mapping[str, Dialect]) -> list[str]:
     names = {
         "initialize",
@@ -283,6 +241,7 @@ def _methods(dialects: Mapping[str, Dialect]) -> list[str]:
         "logging/setLevel",
         "resources/subscribe",
         "resources/unsubscribe",
+        "subscriptions/listen",
         "GET",
         "DELETE",
     }

@@ -8,18 +8,17 @@ from shim.config import Config
 from shim.config.service import UpstreamConfig
 from shim.hub import rawjson
 from shim.hub.dialect import Dialect
-from shim.hub.rawjson import Members
 from shim.ledger.protocol import Ledger
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import SessionEvents
 from shim.upstreams.http import Link
 from shim.upstreams.legacy.pool import PoolLimits
-from shim.upstreams.legacy.session import LegacySession
 from shim.upstreams.legacy.session import Parts as LegacyParts
 from shim.upstreams.legacy.speaker import LegacyUpstream
 from shim.upstreams.modern.exchange import Parts as ModernParts
 from shim.upstreams.modern.speaker import ModernUpstream
 from shim.upstreams.probing import Probed
+from shim.wire.envelope import offers_task_calls
 from shim.wire.era import Era
 from shim.wire.ids import IdMaker
 from shim.wire.modern import has_tasks
@@ -55,7 +54,7 @@ def found(probed: Probed) -> Speaks:
         return Speaks(_EXPERIMENTAL, None, hosts=False)
     if probed.legacy_too is None:
         return Speaks(None, SEP_2663, hosts=True)
-    hosts = has_tasks(probed.init) and not _has_legacy_tasks(probed.legacy_too)
+    hosts = has_tasks(probed.init) and not offers_task_calls(rawjson.join(probed.legacy_too))
     return Speaks(_EXPERIMENTAL, SEP_2663, hosts=hosts)
 
 
@@ -121,7 +120,6 @@ def pool_limits(config: Config) -> PoolLimits:
 def speakers(
     config: Config, settings: UpstreamConfig, speaks: Speaks, *, dialects: Mapping[str, Dialect], link: Link,
     authority: Authority, ids: IdMaker, clock: Clock, ledger: Ledger, events: SessionEvents,
-    on_list_changed: Callable[[LegacySession], None],
 ) -> Made:  # fmt: skip
     """Make the speakers of one server."""
     legacy = modern = None
@@ -129,7 +127,7 @@ def speakers(
         dialect = dialects[speaks.legacy]
         legacy = LegacyUpstream(
             settings.name, dialect,
-            LegacyParts(link, ids, authority, events, clock, on_list_changed, dialect), ledger,
+            LegacyParts(link, ids, authority, events, clock, dialect), ledger,
             pool_limits(config),
             overrides=settings.tool_support, pages=config.limits.pages, tools=config.limits.tools,
             sessions=settings.sessions,
@@ -144,12 +142,3 @@ def speakers(
             pages=config.limits.pages,
         )
     return legacy, modern
-
-
-def _has_legacy_tasks(init: Members) -> bool:
-    said = rawjson.decode(init.get("capabilities", b"{}"))
-    for key in ("tasks", "requests", "tools", "call"):
-        if not isinstance(said, dict) or said.get(key) is None:
-            return False
-        said = said[key]
-    return True

@@ -1,14 +1,13 @@
 """The fronts of a server: one for each era of clients, by what the server speaks."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
 
-from shim.behind import SEP_2663, Behind
+from shim.behind import SEP_2663
 from shim.callers.resolve import Resolver
 from shim.callers.vouch import VouchBook
 from shim.config import Config
 from shim.fronts.detect import Detector
-from shim.fronts.endpoint import Front
 from shim.fronts.hosted.asking import Asking
 from shim.fronts.hosted.calls import Calls
 from shim.fronts.hosted.feed import Feed
@@ -23,10 +22,14 @@ from shim.fronts.legacy_tasks import LegacyTasks
 from shim.fronts.legacy_verbs import Verbs
 from shim.fronts.modern import ModernFront
 from shim.fronts.modern_relay import ModernRelay
+from shim.fronts.open_streams import OpenStreams
 from shim.fronts.relay import MODERN_HEADERS, Relay
+from shim.fronts.routes import Front
 from shim.fronts.sessions import ClientSessions
+from shim.fronts.subscriptions import Subscriptions
 from shim.fronts.vouching import Vouching
 from shim.hub.dialect import Dialect
+from shim.standing import Stand
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Upstream
 from shim.upstreams.legacy.speaker import LegacyUpstream
@@ -36,62 +39,75 @@ from shim.wire.era import Era
 from shim.wire.ids import IdMaker
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Facing:
-    """Makes fronts of the parts that all of them share."""
+    """Makes fronts of the parts that all of them share, also over a change of what the server speaks."""
 
     config: Config
     tasks: Tasks
     dialects: Mapping[str, Dialect]
-    relay: Relay
     ids: IdMaker
-    epoch: int
+    epoch: InitVar[int]
     resolver: Resolver
-    vouches: VouchBook
+    streams: OpenStreams
+    get_streams: Streams = field(init=False, default_factory=Streams)
+    events: EventIds = field(init=False)
+    asking: Asking = field(init=False)
 
-    def fronts(self, behind: Behind) -> Mapping[Era, Front]:
+    def __post_init__(self, epoch: int) -> None:
+        self.events = EventIds(epoch)
+        self.asking = Asking(self.config, self.tasks, self.ids, self.events, self.get_streams)
+
+    def fronts(self, stand: Stand) -> Mapping[Era, Front]:
         """Put a front for each era before the speaker that serves it."""
-        relayed = behind.relayed
+        main, relayed = stand.behind.main, stand.behind.relayed
+        vouches = stand.authority.vouches
         return {
-            Era.MODERN: self._modern(behind.main),
-            Era.LEGACY: self._hosted(behind.main) if relayed is None else self._relayed(relayed),
+            Era.MODERN: self._modern(main, vouches),
+            Era.LEGACY: self._hosted(main, vouches) if relayed is None else self._relayed(relayed, vouches),
         }
 
-    def _modern(self, upstream: Upstream) -> Front:
+    def _modern(self, upstream: Upstream, vouches: VouchBook) -> Front:
         """Give the front that serves modern clients by the hub (ML), or passes them through (MM)."""
-        config, tasks, vouching = self.config, self.tasks, Vouching(self.vouches, upstream)
+        config, tasks, vouching = self.config, self.tasks, Vouching(vouches, upstream)
         dialect = self.dialects[SEP_2663]
+        subscriptions = Subscriptions(config, upstream, tasks, dialect, vouching, self.streams)
         if not isinstance(upstream, ModernUpstream):
-            return ModernFront(config, upstream, tasks, dialect, vouching, ToLegacy())
-        hub = ModernFront(config, upstream, tasks, dialect, vouching, ToModern())
+            return ModernFront(config, upstream, tasks, dialect, vouching, ToLegacy(), subscriptions)
+        hub = ModernFront(config, upstream, tasks, dialect, vouching, ToModern(), subscriptions)
         if upstream.dialect.name != dialect.name:
             return hub  # a site's own table: its tasks are translated
         parts = upstream.parts
         return ModernRelay(config, hub, Relay(parts.link, parts.authority, MODERN_HEADERS), tasks, vouching)
 
-    def _relayed(self, upstream: LegacyUpstream) -> Front:
+    def _relayed(self, upstream: LegacyUpstream, vouches: VouchBook) -> Front:
         """Give the front that passes legacy clients through (LL)."""
         ledger, clock = self.tasks.room.ledger, self.tasks.room.clock
+        vouching = Vouching(vouches, upstream)
+        detector = Detector(self.config, self.dialects, ledger)
+        relay = Relay(upstream.parts.link, upstream.parts.authority)
         return LegacyFront(
-            self.config, upstream, Detector(self.config, self.dialects, ledger), self.relay,
+            self.config, upstream, detector, relay,
             ClientSessions(self.config, ledger, upstream, clock),
-            LegacyTasks(self.config, upstream, self.relay, self.tasks), self.resolver,
-            Vouching(self.vouches, upstream),
+            LegacyTasks(
+                self.config, upstream, relay, self.tasks,
+                detector=detector, vouching=vouching, asking=self.asking,
+            ),
+            self.resolver, vouching,
         )  # fmt: skip
 
-    def _hosted(self, upstream: Upstream) -> Front:
+    def _hosted(self, upstream: Upstream, vouches: VouchBook) -> Front:
         """Give the front that is itself the server of legacy clients (LM)."""
         config, tasks, ledger, clock = self.config, self.tasks, self.tasks.room.ledger, self.tasks.room.clock
-        streams, events = Streams(), EventIds(self.epoch)
-        asking = Asking(config, tasks, self.ids, events, streams)
-        vouching = Vouching(self.vouches, upstream)
+        asking, streams, events = self.asking, self.get_streams, self.events
+        vouching = Vouching(vouches, upstream)
         return HostedFront(
             config, upstream,
             detector=Detector(config, self.dialects, ledger),
             sessions=ClientSessions(config, ledger, upstream, clock),
-            hosted=HostedSessions(ledger, upstream, clock, self.resolver),
+            hosted=HostedSessions(config, ledger, upstream, clock, self.resolver),
             asking=asking,
-            verbs=HostedVerbs(Verbs(config, upstream, tasks), asking, streams),
+            verbs=HostedVerbs(Verbs(config, upstream, tasks, vouching), asking, streams),
             calls=Calls(config, upstream, tasks, asking),
             feed=Feed(config, tasks, asking, Listening(upstream, ledger, clock), events, streams),
             streams=streams,

@@ -229,6 +229,10 @@ class Scripted:
         """Answer every request of this method so, from now on."""
         self._always[method] = answer
 
+    def by_default(self, method: str, answer: Scriptable) -> None:
+        """As `on`, unless something stands there already."""
+        self._always.setdefault(method, answer)
+
     def once(self, method: str, *answers: Scriptable) -> None:
         """Answer the next requests of this method so, one each, before any `on`."""
         self._queues[method].extend(answers)

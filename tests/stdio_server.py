@@ -2,8 +2,8 @@
 
 Tools: `pid`, `env` (an environment variable), `cwd`, `slow` (answers after the next message), `ask` (a
 question in the middle, once), `log` (a line on standard error), `garbage` (lines that are no message),
-`large`, `progress`, `crash`, `close` (its output) and `hang`. A legacy one also runs `job` as a task: its result
-asks a question. What it was sent besides answered requests it tells by `heard`.
+`large`, `progress`, `crash`, `close` (its output) and `hang`. A legacy one also runs `job` as a task: its
+result asks a question. What it was sent besides answered requests it tells by `heard`.
 """
 
 import json

@@ -193,6 +193,15 @@ class ConfigReloaded(Event, tag="config.reloaded", frozen=True, kw_only=True):
     changed: tuple[str, ...] = ()
 
 
+class CutoverChanged(Event, tag="cutover.changed", frozen=True, kw_only=True):
+    """New calls go elsewhere than before; `by` is who wanted it: `config`, or who asked the admin address."""
+
+    default: str | None = None
+    rules: tuple[str, ...] = ()
+    drain: tuple[str, ...] = ()
+    by: str
+
+
 class InstanceStarted(Event, tag="instance.started", frozen=True, kw_only=True):
     """A process's run began."""
 
@@ -260,6 +269,10 @@ class TaskAbandoned(_OfTask, tag="task.abandoned", frozen=True):
 
 class TaskWaitingCredential(_OfTask, tag="task.waiting_credential", frozen=True):
     """Background work on a task pauses until its caller comes back (OWN-CREDENTIAL)."""
+
+
+class TaskRerun(_OfTask, tag="task.rerun", frozen=True):
+    """A call that was under way when the shim died runs once more (PROMOTE-3)."""
 
 
 class AuditDropped(Event, tag="audit.dropped", frozen=True, kw_only=True):

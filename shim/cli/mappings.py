@@ -13,7 +13,7 @@ from shim.hub.registry import load_dialects
 from shim.hub.status import Status
 
 _STYLES = {
-    "augment": "by params.task of the call",
+    "augment": "by params.{member} of the call",
     "call": "by a method of its own",
     "server": "by the server, which may answer any call with a task",
 }
@@ -50,6 +50,7 @@ def _describe(dialect: Dialect) -> Iterator[str]:
     yield from _part("States, from the hub", _outwards(dialect))
     yield from _part("States, to the hub", _inwards(dialect))
     yield from _part("Members of a task", _names(dialect.fields))
+    yield from _part("Members of a list", _names(dialect.members))
     yield from _part("Besides", _besides(dialect))
 
 
@@ -91,8 +92,11 @@ def _besides(dialect: Dialect) -> list[tuple[str, str]]:
         *([f"by {dialect.methods.answer}"] if dialect.methods.answer else []),
     ]
     return [
-        ("a task is made", _STYLES[create.style]),
-        ("the reply holds it", "in a member `task`" if create.reply == "nested" else "as the result itself"),
+        ("a task is made", _STYLES[create.style].format(member=create.member)),
+        (
+            "the reply holds it",
+            f"in a member `{create.member}`" if create.reply == "nested" else "as the result itself",
+        ),
         ("its first state is", create.first or "the one it is in"),
         (
             "the outcome is given",

@@ -19,7 +19,7 @@ from shim.config import Config
 from shim.config.service import ApiKeyIdentity
 from shim.pipe.relayed import Relayed
 from shim.pipe.streams import Lines, lines_of
-from shim.reload import link_limits
+from shim.standing import link_limits
 from shim.upstreams.http import open_client
 
 log = structlog.get_logger("shim")
@@ -52,7 +52,7 @@ async def _run(config: Config) -> None:
         socket = Path(folder, "endpoint")
         async with running(fitted, socket=socket) as app:
             log.info("serving", url="stdio", upstream=config.upstream[0].address)
-            async with open_client(link_limits(fitted), str(socket)) as http:
+            async with open_client(link_limits(fitted, fitted.upstream[0]), str(socket)) as http:
                 out = await Lines.to(sys.stdout.buffer)
                 client = Relayed(http, app.url, {_KEY: key}, out.write, config.limits.frame_bytes)
                 await _until_told(client, config.limits.body_bytes)
@@ -85,12 +85,14 @@ def for_one_client(config: Config, folder: Path, key: str) -> Config:
     }
     if "key_file" not in config.identity.model_fields_set:
         identity["key_file"] = config.ledger.path.with_suffix(".key") if kept else folder / "taskshim.key"
-    first, *others = config.upstream
-    mode = "none" if first.credentials == "pass" else first.credentials  # the client has no credential
+    upstreams = (  # the client has no credential that could be passed on
+        one.model_copy(update={"credentials": "none"}) if one.credentials == "pass" else one
+        for one in config.upstream
+    )
     return config.model_copy(
         update={
             "identity": config.identity.model_copy(update=identity),
-            "upstream": (first.model_copy(update={"credentials": mode}), *others),
+            "upstream": tuple(upstreams),
             "ledger": config.ledger
             if kept
             else config.ledger.model_copy(update={"path": folder / "ledger.db"}),

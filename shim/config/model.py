@@ -4,6 +4,7 @@ from typing import Self
 
 from pydantic import model_validator
 
+from shim.config.routing import parse_rule
 from shim.config.section import Section
 from shim.config.service import (
     Identity,
@@ -47,6 +48,11 @@ class Config(Section):
         names = [one.name for one in self.upstream]
         if len(set(names)) != len(names):
             raise ValueError("upstream: two of them have the same name")
+        known = {self.cutover.default or next(iter(names), None), *self.cutover.drain} | {
+            parse_rule(rule).upstream for rule in self.cutover.rules
+        }
+        if names and (unknown := known - set(names)):
+            raise ValueError(f"cutover: no upstream is called {min(map(str, unknown))!r}")
         if self.cutover.link is not None and self.cutover.sunset is None:
             raise ValueError("cutover.link: is sent only together with cutover.sunset, which is not set")
         same_port = self.admin.port == self.listen.port != 0

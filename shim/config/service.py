@@ -183,6 +183,14 @@ class Tasks(Section):
     handle_after_ms: SomeMs = 1000
     """Milliseconds after which a legacy client that asked for a task gets its handle, although the server
     has not answered the call yet (LM-CREATE)."""
+    promote: tuple[str, ...] = Field(default=(), examples=[["export_*"]])
+    """Tools, by glob, whose calls the shim itself runs as tasks where the server has no tasks for them
+    (PROMOTE-1)."""
+    promote_after_ms: Ms = 0
+    """Milliseconds that such a call may answer by itself before its client gets a handle (PROMOTE-1)."""
+    promote_rerun: bool = False
+    """Whether such a call runs once more after the shim died under it, where the tool says idempotentHint;
+    its arguments are then in the ledger until it ends (PROMOTE-3)."""
     input_rounds: Count = 10
     """Rounds of questions that one call may ask (LM-MRTR)."""
     undeclared_wait_ms: SomeMs = 300_000

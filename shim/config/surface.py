@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, SecretStr
 
+from shim.config.routing import parse_rule
 from shim.config.section import Bytes, Count, Port, Section, SomeMs
 
 PINNED_PATHS = ("/legacy", "/modern", "/create-status")
@@ -66,6 +67,8 @@ class Modern(Section):
 
     create_result: Literal["flat", "both"] = "flat"
     """Shape of a CreateTaskResult: the published flat one, or "both" with a nested `task` besides (KEYS)."""
+    keepalive_ms: SomeMs = 15_000
+    """Milliseconds between comment lines on the stream of a subscription (ML-LISTEN)."""
     missing_mcp_name: Literal["allow", "reject"] = "allow"
     """Whether a tasks/* request may leave out the Mcp-Name header; a wrong one is always refused
     (VALIDATE)."""
@@ -90,9 +93,24 @@ class Legacy(Section):
     for clients that want its content (LM-GET)."""
 
 
-class Cutover(Section):
-    """The end of the old API, as its clients are told (SUNSET)."""
+def _rule(text: str) -> str:
+    parse_rule(text)
+    return text
 
+
+class Cutover(Section):
+    """Which upstream a new call goes to, and the end of the old API as its clients are told (SUNSET)."""
+
+    default: str | None = Field(default=None, examples=["main"])
+    """Upstream of new calls that no rule sends elsewhere. Not set: the first one."""
+    rules: tuple[Annotated[str, AfterValidator(_rule)], ...] = ()
+    """Where new calls go, the first rule that fits: "UPSTREAM [N%] [tool=GLOB] [caller=NAME] [client=GLOB]
+    [era=legacy|modern]". A percentage is of callers and stays with them: raising it only adds callers. Tasks
+    and sessions stay with the upstream that made them."""
+
+    drain: tuple[str, ...] = ()
+    """Upstreams whose legacy sessions end with 404 once they have no open task, so that their clients open
+    new ones where the rules say."""
     sunset: date | None = Field(default=None, examples=[date(2027, 7, 28)])
     """Day on which the old API ends: the Sunset header of legacy answers."""
     link: WebUrl | None = Field(default=None, examples=["https://example.org/migrate"])
@@ -121,9 +139,11 @@ class Admin(Section):
     enabled: bool = True
     """Whether they are served."""
     host: str = "127.0.0.1"
-    """Address they listen on; they ask for no credential, so keep it private."""
+    """Address they listen on; looking asks for no credential, so keep it private."""
     port: Port = 8766
     """TCP port; 0 takes any free one."""
+    token: SecretStr | None = Field(default=None, min_length=16, examples=["sixteen or more characters"])
+    """Bearer token of who may change the cutover there; not set: nobody."""
 
 
 class Log(Section):
@@ -151,7 +171,22 @@ class Limits(Section):
     open_tasks_per_caller: Count = 1000
     """Tasks of one caller that have not ended; more is a 429."""
     questions_per_task: Count = 64
-    """Questions one task may ask; more are refused upstream (ML-INPUT)."""
+    """Questions one task or call may ask; more are refused upstream (ML-INPUT, ML-MRTR)."""
+    parked_calls_per_caller: Count = 32
+    """Calls of one caller that wait for their client's answers; at the limit the call is ended upstream and
+    the client gets a 429 (ML-MRTR)."""
+    parked_calls: Count = 1000
+    """Such calls in all; at the limit the call is ended upstream and the client gets a 503."""
+    parked_ms: SomeMs = 300_000
+    """Milliseconds such a call waits for the answers, and its requestState counts; then it is ended
+    upstream."""
+    streams_per_caller: Count = 64
+    """Open subscriptions of one caller's modern clients; more is a 429 (ML-LISTEN)."""
+    subscriptions_per_stream: Count = 1000
+    """Tasks and resources that one subscription, or a legacy session of the shim's, may name; more is a
+    -32602 (ML-LISTEN, LM-LOCAL)."""
+    queue_per_stream: Count = 1000
+    """Announcements that wait for a subscription's client; with more it is disconnected (ML-LISTEN)."""
     slow_reader_ms: SomeMs = 30_000
     """Milliseconds a client may not read at all before it is disconnected."""
     tools: Count = 10_000

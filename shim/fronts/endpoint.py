@@ -4,8 +4,7 @@ Errors are answered here and nowhere else. One `request` event is written for ea
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
 import structlog
 from aiohttp import hdrs, web
@@ -14,35 +13,22 @@ from shim.audit.activity import Activity
 from shim.audit.events import AuditSink
 from shim.audit.metrics import Metrics
 from shim.audit.trace import Trace
+from shim.audit.traffic import Traffic
 from shim.callers.resolve import Resolver
 from shim.config import Config
 from shim.fronts.guard import Guard, Route, cors, preflight
 from shim.fronts.legacy import session_header
 from shim.fronts.reply import Reply, SlowReader
-from shim.hub.codec import CodecError
-from shim.hub.rawjson import RawJsonError
-from shim.upstreams.base import Context, SessionLost, TaskUnknown, Upstream
+from shim.fronts.routes import Routes
+from shim.upstreams.base import Context
+from shim.upstreams.faults import fault_of
 from shim.upstreams.http import Denied
 from shim.wire.era import Era, classify
-from shim.wire.errors import ShimError, UpstreamFault, internal, too_many
+from shim.wire.errors import internal, too_many
 from shim.wire.jsonrpc import Message, Request, read_client, write_error
 from shim.wire.statuses import status_of_fault
 
 log = structlog.get_logger("shim")
-
-_FORWARDED = ("traceparent", "tracestate", "baggage")
-
-
-class Front(Protocol):
-    """Serves the clients of one era in front of one upstream."""
-
-    upstream: Upstream
-
-    async def handle(
-        self, http: web.BaseRequest, message: Message | None, ctx: Context, reply: Reply,
-        *, pinned: str | None,
-    ) -> web.StreamResponse:  # fmt: skip
-        """Answer one exchange; `message` is None for GET and DELETE. Raises ShimError."""
 
 
 class Endpoint:
@@ -54,19 +40,21 @@ class Endpoint:
         *,
         guard: Guard,
         resolver: Resolver,
-        fronts: Mapping[Era, Front],
+        routes: Routes,
         sink: AuditSink,
         activity: Activity,
         metrics: Metrics,
+        traffic: Traffic,
         sunset: Sequence[tuple[str, str]],
     ) -> None:
         self._config = config
         self._guard = guard
         self._resolver = resolver
-        self.fronts = fronts
+        self._routes = routes
         self._sink = sink
         self._activity = activity
         self._metrics = metrics
+        self._traffic = traffic
         self._sunset = tuple(sunset)
         self._under_way = 0
 
@@ -87,6 +75,7 @@ class Endpoint:
             self._under_way -= 1
             trace.finish()
             self._metrics.request(trace)
+            self._traffic.ended(trace)
 
     async def _answer(self, http: web.BaseRequest, trace: Trace, reply: Reply) -> web.StreamResponse:
         """Give the answer to a request, or to what went wrong with it."""
@@ -114,20 +103,18 @@ class Endpoint:
         """Serve the requests that come from now on by these."""
         self._guard, self._resolver, self._sunset = guard, resolver, tuple(sunset)
 
-    def _forwarded(self) -> tuple[str, ...]:
-        return (*_FORWARDED, *self._config.upstream[0].forward_headers)
-
     async def _dispatch(
         self, http: web.BaseRequest, message: Message | None, route: Route, trace: Trace, reply: Reply
     ) -> web.StreamResponse:
         era = classify(http.headers, message, route.era)
         trace.era = era.value
-        front = self.fronts[era]
-        trace.towards(front.upstream.name, front.upstream.dialect.era, front.upstream.dialect.name)
         session_id = session_header(http) if era is Era.LEGACY else None
         caller = self._resolver.resolve(http.headers, http.remote, session_id=session_id)
         trace.caller, trace.caller_kind, trace.caller_label = caller.key, caller.kind, caller.label
-        headers = [(name, value) for name in self._forwarded() for value in http.headers.getall(name, ())]
+        standing = await self._routes.of(era, caller, message, session_id)
+        front = standing.fronts[era]
+        trace.towards(front.upstream.name, front.upstream.dialect.era, front.upstream.dialect.name)
+        headers = [(name, value) for name in standing.forwarded for value in http.headers.getall(name, ())]
         ctx = Context(caller=caller, trace=trace, headers=headers)
         if era is Era.LEGACY:
             reply.on_success(self._sunset)
@@ -136,10 +123,10 @@ class Endpoint:
     async def _fault(
         self, exc: Exception, message: Message | None, trace: Trace, reply: Reply
     ) -> web.StreamResponse:
-        if isinstance(exc, Denied):
+        if isinstance(exc, Denied) and not reply.streaming:
             trace.denied("credential")
             return reply.relayed_denial(exc)
-        fault = as_fault(exc)
+        fault = fault_of(exc)
         if fault is None:
             log.error("a request failed", request_id=trace.request_id, exc_info=exc)
             fault = internal()
@@ -151,16 +138,3 @@ class Endpoint:
         reply.failed()
         reply.add_headers(fault.headers)
         return await reply.send(write_error(message_id, fault.code, fault.message, fault.data), status)
-
-
-def as_fault(exc: Exception) -> ShimError | None:
-    """Map what an upstream did wrong to its answer; None for a fault that is the shim's own."""
-    if isinstance(exc, ShimError):
-        return exc
-    if isinstance(exc, CodecError | RawJsonError):
-        return UpstreamFault(-32603, f"the upstream's answer cannot be read: {exc}", 502)
-    if isinstance(exc, SessionLost | TaskUnknown):
-        return UpstreamFault(-32603, "the upstream lost the session while it was asked", 502)
-    if isinstance(exc, TimeoutError):
-        return UpstreamFault(-32603, "the upstream did not answer in time", 504)
-    return None

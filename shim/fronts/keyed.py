@@ -97,7 +97,7 @@ def _called(asked: Asked) -> tuple[Members | None, bool]:
     """Give the call in a request, if it is one, and whether it asks for a task."""
     params, dialect = asked.message.params, asked.dialect
     if asked.message.method == CALL:
-        return params, dialect.creates_by_param and "task" in params
+        return params, dialect.asks_for_task(params)
     if dialect.methods.verb(asked.message.method) != "create":
         return None, False
     try:

@@ -75,7 +75,7 @@ class LegacyFront:
         if isinstance(message, Request):
             return await self._request(http, message, ctx, reply, session, pinned)
         if isinstance(message, Response) and session is not None:
-            taken = await self._tasks.passing.answered(http, message, ctx, reply, session)
+            taken = await self._tasks.answered(http, message, ctx, reply, session)
             if taken is not None:
                 return taken
         message = await self._tasks.passing.names.inwards(message, ctx)
@@ -87,7 +87,7 @@ class LegacyFront:
     ) -> web.StreamResponse:  # fmt: skip
         dialect = await self._detector.of(message, ctx, session, pinned)
         ctx.trace.dialect = ctx.client_dialect = dialect.name
-        if session is not None and session.dialect != dialect.name:
+        if session is not None and self._detector.turns(session, message, dialect):
             await self._sessions.speaks(session, dialect.name)
         asked = Asked(http, message, ctx, reply, session, dialect)
         return await self._once.serve(asked, lambda: self._answer(asked))

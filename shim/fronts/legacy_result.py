@@ -7,13 +7,12 @@ from aiohttp import web
 
 from shim.config import Config
 from shim.fronts.reply import Reply
-from shim.hub import rawjson
 from shim.hub.dialect import Dialect
 from shim.hub.status import TERMINAL
 from shim.ledger.records import TaskRow
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Context
-from shim.wire.envelope import with_related_task
+from shim.wire.envelope import legacy_error, with_related_task
 from shim.wire.hosting import legacy_result
 from shim.wire.jsonrpc import write_error, write_result
 
@@ -43,10 +42,7 @@ async def wait_for_result(
             result = with_related_task(result, row.task_id)
         return await reply.send(write_result(message_id, result))
     if row.error is not None:
-        error = rawjson.members(row.error)
-        code = rawjson.decode(error.get("code", b"-32603"))
-        message = rawjson.string(error.get("message")) or ""
-        return await reply.send(write_error(message_id, code, message, error.get("data")))
+        return await reply.send(write_error(message_id, *legacy_error(row.error)))
     return await reply.send(write_error(message_id, *_CANCELLED, None))
 
 
@@ -67,7 +63,10 @@ async def _wait(
                 news.cancel()
                 changed.clear()
                 if end in done:
-                    return end.result()
+                    row = end.result()
+                    if ask is not None:
+                        await ask(row)  # calls off what was asked and not answered (INPUT-END)
+                    return row
                 if not done:
                     await reply.comment()
     finally:

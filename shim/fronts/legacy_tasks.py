@@ -12,24 +12,30 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from shim.config import Config
+from shim.fronts.detect import Detector
+from shim.fronts.hosted.asking import Asking
+from shim.fronts.legacy_result import Ask
 from shim.fronts.legacy_verbs import Asked, Verbs, answer
 from shim.fronts.passing import Passing
 from shim.fronts.relay import DROPPED, Relay, Tap
+from shim.fronts.reply import Reply
+from shim.fronts.vouching import Vouching
 from shim.hub import rawjson
-from shim.hub.codec import read_create, read_task, write_create
+from shim.hub.codec import SECTION_1, TaskUnknownError, read_create, read_task, write_create
 from shim.hub.facts import CALL
 from shim.hub.status import TERMINAL, Status
-from shim.ledger.records import InputState, SessionRow, TaskRow
+from shim.ledger.records import AskRow, InputState, SessionRow, TaskRow
 from shim.tasks.handback import Waiting
 from shim.tasks.idempotency import Idempotency
+from shim.tasks.promote import is_promoted, listed, promotes
 from shim.tasks.recording import record
 from shim.tasks.service import Tasks
 from shim.tasks.terminal import End
 from shim.tasks.view import task_of
-from shim.upstreams.base import Upstream
+from shim.upstreams.base import Context, Upstream
 from shim.wire.envelope import strip_related_task, tool_names, tools_with_support
 from shim.wire.errors import invalid_params, method_not_found
-from shim.wire.jsonrpc import Request, Response, read_upstream, write_message, write_result
+from shim.wire.jsonrpc import Response, read_upstream, write_message, write_result
 
 _REMEMBERED = 10_000
 
@@ -39,9 +45,15 @@ Verb = Callable[[Asked], Awaitable[web.StreamResponse | None]]
 class LegacyTasks:
     """Serves what legacy clients do with tasks on one upstream."""
 
-    def __init__(self, config: Config, upstream: Upstream, relay: Relay, tasks: Tasks) -> None:
+    def __init__(
+        self, config: Config, upstream: Upstream, relay: Relay, tasks: Tasks,
+        *, detector: Detector, vouching: Vouching, asking: Asking,
+    ) -> None:  # fmt: skip
+        self._detector = detector
         self.passing = Passing(upstream, relay, tasks)
-        self._hub = Verbs(config, upstream, tasks)
+        self._hub = Verbs(config, upstream, tasks, vouching)
+        self._asking = asking
+        self._config = config
         self._upstream = upstream
         self._relay = relay
         self._tasks = tasks
@@ -64,22 +76,20 @@ class LegacyTasks:
         if verb is not None:
             ctx.trace.feature(message.method)
             return await self._verbs[verb](asked)
-        if message.method.startswith("tasks/"):
+        if self._detector.about_tasks(message.method):
             raise method_not_found(message.method)
         if message.method == CALL:
             ctx.trace.tool = rawjson.string(message.params.get("name"))
-            if "task" in message.params:
+            # no part of this dialect, so it is passed over; a server that took it would make a task
+            # that nobody has written down
+            self._detector.pass_over(asked)
+            if dialect.asks_for_task(asked.message.params):
                 ctx.trace.feature("task param")
-                if dialect.creates_by_param:
-                    return await self._create(asked)
-                # no part of this dialect, so it is passed over; a server that took it would make a task
-                # that nobody has written down
-                ctx.trace.lenient("CS-CREATE", "tools/call: params.task")
-                params = {key: value for key, value in message.params.items() if key != "task"}
-                asked.message = Request(message.id, message.method, params)
+                return await self._create(asked)
         if session is None and self._upstream.has_sessions and self._differs(asked):
             return await self._plain(asked)
-        if message.method == "tools/list" and self._differs(asked) and dialect.lists_task_support:
+        lists = self._differs(asked) or self._config.tasks.promote
+        if message.method == "tools/list" and lists and dialect.lists_task_support:
             return await self._tools(asked)
         return None
 
@@ -109,6 +119,8 @@ class LegacyTasks:
         except ValueError as exc:
             raise invalid_params(f"params.{exc}") from exc
         ctx.trace.tool = call.tool
+        if call.tool is not None and await promotes(self._config, self._upstream, ctx, call.tool):
+            return await self._hub.create(asked, call.params, call.ttl_ms)
         if self._differs(asked) or (session is None and self._upstream.has_sessions):
             with self.passing.creating(session):
                 return await self._hub.create(asked, call.params, call.ttl_ms, session=session)
@@ -162,14 +174,39 @@ class LegacyTasks:
         row = await self._hub.own(asked)
         if self._relayed(asked, row):
             return await self._relay_result(asked, row)
+        if row.local and asked.session is not None:
+            return await self._hub.result(asked, row, self._asks(asked, asked.session))
         here = asked.session is not None and asked.session.session_id == row.session_id
         sent: set[str] = set()
 
         async def ask(row: TaskRow) -> None:
+            if row.status in TERMINAL:
+                return
             self._tasks.results.ensure(row)  # this client's own request, in the server's dialect
             await self.passing.ask(row, asked.reply, asked.dialect, sent)
 
         return await self._hub.result(asked, row, ask if here else None)
+
+    def _asks(self, asked: Asked, session: SessionRow) -> Ask:
+        """Give what sends the questions of a task that lives in the shim (PROMOTE-2)."""
+        sent: dict[str, AskRow] = {}
+
+        async def say(message: bytes, _event_id: str) -> None:
+            await asked.reply.event(message)  # the ids of this session's events are the server's
+
+        async def ask(row: TaskRow) -> None:
+            await self._asking.task(row, session, say, sent, related=asked.dialect.related_task)
+
+        return ask
+
+    async def answered(
+        self, http: web.BaseRequest, message: Response, ctx: Context, reply: Reply, session: SessionRow
+    ) -> web.StreamResponse | None:
+        """Take a client's answer to a task's question; None for one that belongs to none and is relayed."""
+        if await self._ledger.asked_under(session.session_id, message.id or b"") is not None:
+            await self._asking.answered(ctx, session, message)
+            return reply.empty(202)
+        return await self.passing.answered(http, message, ctx, reply, session)
 
     async def _cancel(self, asked: Asked) -> web.StreamResponse:
         row = await self._hub.own(asked)
@@ -198,8 +235,9 @@ class LegacyTasks:
             message = read_upstream(data)
             if not isinstance(message, Response) or message.result is None or message.id is None:
                 return None
-            names = tool_names(message.result)
-            support = {name: await self._upstream.tool_support(asked.ctx, name) for name in names}
+            support = await listed(self._config, self._upstream, asked.ctx, tool_names(message.result))
+            if not self._differs(asked):  # what the server says of its own stays as it came
+                support = {name: said for name, said in support.items() if is_promoted(self._config, name)}
             return write_result(message.id, tools_with_support(message.result, support))
 
         return await self._relay.forward(
@@ -256,7 +294,14 @@ class LegacyTasks:
         row = await self._ledger.own_task(row.pk)
         members = rawjson.members(result)
         if asked.dialect.fields.task_id in members and asked.dialect.fields.status in members:
-            task = read_task(asked.dialect, members).task
+            try:
+                reading = read_task(asked.dialect, members)
+            except TaskUnknownError as exc:
+                ctx.trace.lenient(SECTION_1, str(exc))
+                return
+            for one in reading.lenient:
+                ctx.trace.lenient(one.rule, one.detail)
+            task = reading.task
             if row.status in TERMINAL:
                 if task.status not in TERMINAL:
                     detail = f"{row.status} -> {task.status}"

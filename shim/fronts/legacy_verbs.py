@@ -11,18 +11,24 @@ from msgspec.structs import replace
 from shim.config import Config
 from shim.fronts.legacy_result import Ask, wait_for_result
 from shim.fronts.reply import Reply
+from shim.fronts.vouching import Vouching
 from shim.hub import rawjson
-from shim.hub.codec import write_create, write_get, write_task
+from shim.hub.codec import SECTION_1, write_create, write_get, write_task
 from shim.hub.dialect import Dialect
 from shim.hub.status import TERMINAL, Status
 from shim.hub.task import Task
 from shim.ledger.records import SessionRow, TaskRow
 from shim.tasks.access import own
+from shim.tasks.promote import promotes
 from shim.tasks.service import Tasks
 from shim.tasks.view import task_of, with_tool_error
 from shim.upstreams.base import Context, Upstream
+from shim.wire.envelope import legacy_error
 from shim.wire.errors import cancel_of_ended, invalid_params
 from shim.wire.jsonrpc import Request, Response, write_error, write_result
+
+_INPUT_RESPONSE = "tasks/inputResponse"
+"""The articles' own name, which no published text has."""
 
 
 class Asked:
@@ -45,7 +51,8 @@ class Asked:
 class Verbs:
     """The verbs of a legacy dialect on the hub."""
 
-    def __init__(self, config: Config, upstream: Upstream, tasks: Tasks) -> None:
+    def __init__(self, config: Config, upstream: Upstream, tasks: Tasks, vouching: Vouching) -> None:
+        self._vouching = vouching
         self._config = config
         self._upstream = upstream
         self._tasks = tasks
@@ -63,12 +70,21 @@ class Verbs:
         self, asked: Asked, params: dict[str, bytes], ttl_ms: int | None, *, session: SessionRow | None = None
     ) -> web.StreamResponse:
         """Make a task and hand it out, over a client's own `session` where it drives one (LM-CREATE)."""
+        promoted = await self.promoted(asked, rawjson.string(params.get("name")))
         made = await self._tasks.create(
-            asked.ctx, self._upstream, params, ttl_ms=ttl_ms, session=session, handle=True
+            asked.ctx, self._upstream, params, ttl_ms=ttl_ms, session=session, handle=True, promoted=promoted
         )
         if isinstance(made, Response):
             return await asked.reply.send(answer(asked.message.id, made))
         return await self._say(asked, write_create(asked.dialect, task_of(made)))
+
+    async def promoted(self, asked: Asked, tool: str | None) -> bool:
+        """Tell whether the shim itself runs a tool as a task, to a client it may (PROMOTE-1)."""
+        if tool is None or not await promotes(self._config, self._upstream, asked.ctx, tool):
+            return False
+        asked.ctx.trace.rule("PROMOTE-1")
+        await self._vouching.ensure(asked.ctx)
+        return True
 
     async def get(self, asked: Asked, row: TaskRow) -> web.StreamResponse:
         """Show a task."""
@@ -88,29 +104,38 @@ class Verbs:
         """List the caller's tasks (LL-LIST)."""
         ctx = asked.ctx
         ctx.trace.rule("LL-LIST")
-        cursor = asked.message.params.get("cursor")
+        names = asked.dialect.members
+        cursor = asked.message.params.get(names.cursor or "")
         if cursor is not None and not rawjson.string(cursor):
-            raise invalid_params("params.cursor: not a cursor of this list")
+            raise invalid_params(f"params.{names.cursor}: not a cursor of this list")
         own_session = asked.session.session_id if asked.session and ctx.caller.kind == "session" else None
         rows, more = await self._tasks.page(ctx, rawjson.string(cursor), own_session)
         # the list is read without payloads; whether a result is a tool's error stands in it
         results = await self._ledger.results([row.pk for row in rows if row.status is Status.COMPLETED])
         whole = (replace(row, result=results.get(row.pk, row.result)) for row in rows)
         listed = b",".join(write_task(asked.dialect, self._shown(task_of(row))) for row in whole)
-        result = {"tasks": b"[" + listed + b"]"}
+        result = {str(names.tasks): b"[" + listed + b"]"}
         if more is not None:
-            result["nextCursor"] = rawjson.encode(more)
+            result[str(names.next_cursor)] = rawjson.encode(more)
         return await self._say(asked, rawjson.join(result))
 
     async def cancel(self, asked: Asked, row: TaskRow) -> web.StreamResponse:
         """Cancel a task; one that has ended is refused where the dialect refuses."""
-        if row.status in TERMINAL and asked.dialect.cancel_of_ended == "error":
+        refuses = asked.dialect.cancel_of_ended == "error"
+        if self._upstream.dialect.carries.ack:
+            # such a server takes a cancel of what has ended as well: a look first, so that no result is lost
+            row = await self._tasks.observer.current(asked.ctx, row)
+        if row.status in TERMINAL and refuses:
             raise cancel_of_ended(row.status)
         row = await self._tasks.cancel(asked.ctx, row.task_id, pin=not asked.dialect.carries.ack)
+        if row.status in TERMINAL and row.status is not Status.CANCELLED and refuses:
+            raise cancel_of_ended(row.status)  # its end came first
         return await self._say(asked, write_get(asked.dialect, self._shown(task_of(row))))
 
     async def responses(self, asked: Asked, row: TaskRow) -> Mapping[str, bytes]:
         """Read answers by key (CS-INPUT); one that came on a stream may be named by its request's id."""
+        if asked.message.method == _INPUT_RESPONSE:
+            asked.ctx.trace.lenient(SECTION_1, _INPUT_RESPONSE)
         name = str(asked.dialect.fields.input_responses)
         raw = asked.message.params.get(name, b"")
         try:
@@ -138,7 +163,7 @@ class Verbs:
 
     def _shown(self, task: Task) -> Task:
         """Show a tool's error as the state the operator wants for it (LM-GET)."""
-        return with_tool_error(task) if self._config.legacy.tool_error_status == "failed" else task
+        return with_tool_error(task, self._config.legacy.tool_error_status)
 
     async def _say(self, asked: Asked, result: bytes) -> web.StreamResponse:
         return await asked.reply.send(write_result(asked.message.id, result))
@@ -148,8 +173,4 @@ def answer(message_id: bytes, response: Response) -> bytes:
     """Build a client's answer of an upstream's."""
     if response.result is not None:
         return write_result(message_id, response.result)
-    error = rawjson.members(response.error or b"{}")
-    return write_error(
-        message_id, rawjson.decode(error.get("code", b"-32603")),
-        rawjson.string(error.get("message")) or "", error.get("data"),
-    )  # fmt: skip
+    return write_error(message_id, *legacy_error(response.error or b"{}"))

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from aiohttp import web
 from msgspec.structs import replace
@@ -10,7 +11,9 @@ from msgspec.structs import replace
 from shim.config import Config
 from shim.fronts.keyed import keyed_call
 from shim.fronts.modern_request import admitted, responses_of, task_id_of
+from shim.fronts.param_checks import ParamChecks
 from shim.fronts.reply import Reply
+from shim.fronts.subscriptions import Subscriptions
 from shim.fronts.vouching import Vouching
 from shim.hub import rawjson
 from shim.hub.codec import write_create, write_get
@@ -18,16 +21,20 @@ from shim.hub.dialect import Dialect
 from shim.hub.facts import CALL
 from shim.ledger.records import TaskRow
 from shim.tasks.idempotency import Answer, Keyed, Settle
+from shim.tasks.parked_call import Run
+from shim.tasks.promote import offers_tasks
 from shim.tasks.service import Tasks
 from shim.tasks.view import task_of
 from shim.upstreams.base import Context, Upstream
 from shim.wire.crossing import Crossing
-from shim.wire.envelope import ModernMeta, modern_error, recoded
+from shim.wire.envelope import META_LOG_LEVEL, ModernMeta, modern_error, recoded
 from shim.wire.era import Era
 from shim.wire.errors import invalid_params, method_not_found, missing_capability
 from shim.wire.jsonrpc import Message, Request, Response, write_error, write_result
+from shim.wire.loglevels import LEVELS
 from shim.wire.statuses import status_of
-from shim.wire.url_elicitation import MAY_ASK, as_input_required, refuse_declined
+from shim.wire.subscriptions import LISTEN
+from shim.wire.url_elicitation import MAY_ASK, after_urls, as_input_required, refuse_declined
 
 ACK = b'{"resultType":"complete"}'
 
@@ -51,7 +58,7 @@ class ModernFront:
 
     def __init__(
         self, config: Config, upstream: Upstream, tasks: Tasks, dialect: Dialect, vouching: Vouching,
-        crossing: Crossing,
+        crossing: Crossing, subscriptions: Subscriptions,
     ) -> None:  # fmt: skip
         self.upstream = upstream
         self._config = config
@@ -59,16 +66,18 @@ class ModernFront:
         self._dialect = dialect
         self._vouching = vouching
         self._crossing = crossing
+        self._param_checks = ParamChecks(upstream, config.limits.pages)
+        self._subscriptions = subscriptions
         methods = dialect.methods
         self._handlers: Mapping[str, Handler] = {
             "server/discover": self._discover,
-            "tools/list": self._plain,
+            "tools/list": self._list_tools,
             "tools/call": self._tools_call,
             "prompts/list": self._plain,
-            "prompts/get": self._plain,
+            "prompts/get": self._asking,
             "resources/list": self._plain,
             "resources/templates/list": self._plain,
-            "resources/read": self._plain,
+            "resources/read": self._asking,
             "completion/complete": self._plain,
             str(methods.get): self._get,
             str(methods.update): self._update,
@@ -92,12 +101,18 @@ class ModernFront:
             return reply.empty(202)
         request, meta = asked
         params = request.params
+        if request.method == CALL:
+            await self._param_checks.check(http, ctx, params, ask=True)
         keyed = keyed_call(http, ctx, params, params) if request.method == CALL else None
         return await self.serve(Call(request, meta, ctx, self.upstream, keyed), reply)
 
     async def serve(self, call: Call, reply: Reply) -> web.StreamResponse:
         """Answer a request that was checked, by the hub's verbs. Raises ShimError."""
         request, ctx = call.request, call.ctx
+        if call.meta.log_level is not None and call.meta.log_level not in LEVELS:
+            raise invalid_params(f"params._meta[{META_LOG_LEVEL!r}]: expected one of {', '.join(LEVELS)}")
+        if request.method == LISTEN:
+            return await self._subscriptions.serve(request, call.meta, ctx, reply)
         handler = self._handlers.get(request.method)
         if handler is None:
             ctx.trace.rule("ML-GONE")
@@ -122,7 +137,8 @@ class ModernFront:
     async def _discover(self, call: Call) -> Response:
         call.ctx.trace.rule("ML-DISCOVER")
         facts = await call.upstream.facts(call.ctx)
-        return _result(self._crossing.discovered(facts.init, has_tasks=facts.has_tasks))
+        offers = offers_tasks(self._config, facts)
+        return _result(self._crossing.discovered(facts.init, has_tasks=offers))
 
     async def _plain(self, call: Call) -> Response:
         response = await call.upstream.plain(
@@ -130,16 +146,37 @@ class ModernFront:
         )
         return await self._enveloped(call, response)
 
+    async def _asking(self, call: Call) -> Response:
+        return await self._may_ask(call, partial(self._plain, call))
+
+    async def _may_ask(self, call: Call, run: Run) -> Response:
+        """Make a call that a legacy server may ask something in, or bring it the answers (ML-MRTR)."""
+        ctx, upstream, request = call.ctx, call.upstream, call.request
+        if upstream.dialect.era != Era.LEGACY.value:
+            return await run()
+        if "requestState" not in request.params or after_urls(request.params):
+            return await self._tasks.parked.begin(ctx, upstream, request, run)
+        responses = responses_of(request.params) if "inputResponses" in request.params else {}
+        await self._vouching.ensure(ctx)
+        return await self._tasks.parked.resume(ctx, upstream, request, responses)
+
+    async def _list_tools(self, call: Call) -> Response:
+        response = await self._plain(call)
+        if response.result is not None:
+            self._param_checks.listed(call.ctx, call.request.params, response.result)
+        return response
+
     async def _tools_call(self, call: Call) -> Response:
         tool = rawjson.string(call.request.params.get("name"))
         if tool is None:
             raise invalid_params("params.name: expected the name of a tool")
         call.ctx.trace.tool = tool
         if call.keyed is None:
-            return await self._run_tool(call, tool)
+            return await self._may_ask(call, partial(self._run_tool, call, tool))
 
         async def run(settle: Settle) -> None:
-            await settle(Answer(self._dialect.name, await self._run_tool(call, tool)))
+            response = await self._may_ask(call, partial(self._run_tool, call, tool))
+            await settle(Answer(self._dialect.name, response))
 
         return await self._tasks.idempotency.once(
             call.ctx, call.keyed, run, self._dialect, takes_task=call.meta.declares_tasks
@@ -150,10 +187,12 @@ class ModernFront:
         call.ctx.takes_tasks = plan.as_task
         if not plan.as_task:
             return await self._plain(call)
-        call.ctx.trace.rule("ML-CREATE")
+        call.ctx.trace.rule("PROMOTE-1" if plan.promoted else "ML-CREATE")
+        if plan.promoted:
+            await self._vouching.ensure(call.ctx)
         made = await self._tasks.create(
             call.ctx, call.upstream, self._crossing.params(call.request.params, call.meta),
-            ttl_ms=self._config.tasks.default_ttl_ms,
+            ttl_ms=self._config.tasks.default_ttl_ms, promoted=plan.promoted,
         )  # fmt: skip
         if isinstance(made, Response):
             return await self._enveloped(call, made)

@@ -3,29 +3,30 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from shim.config import Config
 from shim.fronts.modern_seen import Asked, Seen
 from shim.fronts.relay import DROPPED, Tap
 from shim.fronts.vouching import Vouching
 from shim.hub import rawjson
-from shim.hub.codec import CodecError
-from shim.hub.rawjson import Members, RawJsonError
+from shim.hub.codec import SECTION_1, CodecError
+from shim.hub.facts import UPDATED
+from shim.hub.rawjson import Members
 from shim.ledger.protocol import Ledger
 from shim.ledger.records import TaskRow
 from shim.upstreams.base import Upstream
 from shim.wire.envelope import modern_error
 from shim.wire.errors import invalid_params, missing_capability
 from shim.wire.jsonrpc import Notification, Response, read_upstream, write_notification
+from shim.wire.subscriptions import (
+    ACKNOWLEDGED,
+    EVERY_TASK,
+    FILTER,
+    LIST_OF,
+    TASK_IDS,
+    strict_filter,
+    strings,
+)
 
-LISTEN = "subscriptions/listen"
-_ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
-_FILTER, _TASK_IDS = "notifications", "taskIds"
-_EVERY_TASK = "notifications/tasks"
-_LISTS: Mapping[str, str] = {
-    "notifications/tools/list_changed": "toolsListChanged",
-    "notifications/prompts/list_changed": "promptsListChanged",
-    "notifications/resources/list_changed": "resourcesListChanged",
-}
-"""What a list of names asks for, by the filter's own names (section 1 of the rules)."""
 _AT_MOST = 1_000
 _SHOWN_CHARS = 200
 
@@ -41,30 +42,44 @@ class Subscription:
 class Listening:
     """Makes a client's filter one of its own tasks, and holds the stream to it."""
 
-    def __init__(self, upstream: Upstream, ledger: Ledger, seen: Seen, vouching: Vouching) -> None:
+    def __init__(
+        self, config: Config, upstream: Upstream, ledger: Ledger, seen: Seen, vouching: Vouching
+    ) -> None:
+        self._limits = config.limits
         self._upstream = upstream
         self._ledger = ledger
         self._seen = seen
         self._vouching = vouching
 
-    async def subscription(self, asked: Asked) -> Subscription:
-        """Give what the caller may listen to. Raises ShimError.
+    async def subscription(self, asked: Asked) -> Subscription | None:
+        """Give what the caller may listen to; None where a task of theirs is not the server's to tell of.
 
-        Not theirs and not there are left out alike; the acknowledgement says what is in.
+        Not theirs and not there are left out alike; the acknowledgement says what is in. Raises ShimError.
         """
         params = asked.request.params
-        raw = params.get(_FILTER, b"")
+        raw = params.get(FILTER, b"")
         if raw[:1] == b"[":
-            asked.ctx.trace.lenient("section-1", "subscriptions/listen: a list of names")
-            return await self._of_names(asked, _strings(raw, f"params.{_FILTER}"))
+            return await self._of_names(asked, strings(raw, f"params.{FILTER}"))
         if raw[:1] != b"{":
             return Subscription(params)  # for the server to judge
-        wanted = _filter(raw)
-        if _TASK_IDS not in wanted:
+        wanted = strict_filter(raw)
+        if TASK_IDS not in wanted:
             return Subscription(params)
         await self._may_listen(asked)
-        ids = _strings(wanted[_TASK_IDS], f"params.{_FILTER}.{_TASK_IDS}")
-        return self._subscribed(asked, wanted, [row for one in ids if (row := await self._own(asked, one))])
+        ids = strings(wanted[TASK_IDS], f"params.{FILTER}.{TASK_IDS}")
+        if len(ids) > (at_most := self._limits.subscriptions_per_stream):
+            raise invalid_params(
+                f"params.{FILTER}: names more than limits.subscriptions_per_stream = {at_most}"
+            )
+        found = [(one, await self._ledger.lookup(asked.ctx.caller.key, one)) for one in ids]
+        rows = [looked.row for _, looked in found if looked.row is not None and not looked.row.purged]
+        if not all(map(self._is_here, rows)):
+            return None
+        for one, looked in found:
+            if looked.row is None:
+                reason = looked.reason or "unknown_task"
+                asked.ctx.trace.event("denied", reason=reason, task_id=one[:_SHOWN_CHARS])
+        return self._subscribed(asked, wanted, rows)
 
     def tap(self, asked: Asked, rows: Mapping[str, TaskRow]) -> Tap:
         """Give what looks at the stream: ids are mapped, and of tasks only those listened to pass."""
@@ -75,31 +90,36 @@ class Listening:
                 asked.ctx.trace.code = modern_error(message.error)[0]
             if not isinstance(message, Notification):
                 return None
-            if message.method == _ACKNOWLEDGED:
+            if message.method == ACKNOWLEDGED:
                 return _acknowledged(message, rows)
-            if message.method == self._upstream.dialect.methods.status_notification:
+            if message.method == UPDATED:
+                asked.ctx.trace.lenient(SECTION_1, UPDATED)
+            if message.method in {UPDATED, self._upstream.dialect.methods.status_notification}:
                 return await self._pushed(asked, message, rows)
             return None
 
         return look
 
-    async def _of_names(self, asked: Asked, names: Sequence[str]) -> Subscription:
-        wanted = {_LISTS[name]: b"true" for name in names if name in _LISTS}
+    async def _of_names(self, asked: Asked, names: Sequence[str]) -> Subscription | None:
+        wanted = {LIST_OF[name]: b"true" for name in names if name in LIST_OF}
         rows: list[TaskRow] = []
-        if _EVERY_TASK in names:
+        if EVERY_TASK in names:
             await self._may_listen(asked)
             if asked.ctx.caller.kind != "none":
                 found = await self._ledger.list_tasks(asked.ctx.caller.key, after=None, limit=_AT_MOST)
-                rows = [row for row in found if row.ended_ms is None and self._is_here(row)]
+                rows = [row for row in found if row.ended_ms is None]
+            if not all(map(self._is_here, rows)):
+                return None
             asked.ctx.trace.loss("MM-1", "tasks made later")  # the server takes a list that is closed
+        asked.ctx.trace.lenient(SECTION_1, "subscriptions/listen: a list of names")
         return self._subscribed(asked, wanted, rows)
 
     def _subscribed(self, asked: Asked, wanted: Members, rows: Sequence[TaskRow]) -> Subscription:
         by_id = {row.upstream_task_id: row for row in rows}
-        wanted = {key: value for key, value in wanted.items() if key != _TASK_IDS}
+        wanted = {key: value for key, value in wanted.items() if key != TASK_IDS}
         if by_id:
-            wanted[_TASK_IDS] = rawjson.encode(list(by_id))
-        return Subscription({**asked.request.params, _FILTER: rawjson.join(wanted)}, by_id)
+            wanted[TASK_IDS] = rawjson.encode(list(by_id))
+        return Subscription({**asked.request.params, FILTER: rawjson.join(wanted)}, by_id)
 
     async def _may_listen(self, asked: Asked) -> None:
         if not asked.meta.declares_tasks:
@@ -107,16 +127,9 @@ class Listening:
             raise missing_capability()
         await self._vouching.ensure(asked.ctx)
 
-    async def _own(self, asked: Asked, task_id: str) -> TaskRow | None:
-        found = await self._ledger.lookup(asked.ctx.caller.key, task_id)
-        if found.row is None:
-            reason = found.reason or "unknown_task"
-            asked.ctx.trace.event("denied", reason=reason, task_id=task_id[:_SHOWN_CHARS])
-        return found.row if found.row is not None and self._is_here(found.row) else None
-
     def _is_here(self, row: TaskRow) -> bool:
         here = (self._upstream.name, self._upstream.dialect.name)
-        return (row.upstream, row.dialect) == here and not row.local and not row.purged
+        return (row.upstream, row.dialect) == here and not row.local
 
     async def _pushed(self, asked: Asked, message: Notification, rows: Mapping[str, TaskRow]) -> bytes | None:
         named = self._upstream.dialect.fields.task_id
@@ -131,41 +144,22 @@ class Listening:
             params = await self._seen.pushed(asked.ctx, row, message.params)
         except CodecError:
             return DROPPED
-        return None if params == message.params else write_notification(message.method, params)
-
-
-def _filter(raw: bytes) -> Members:
-    """Read a filter strictly: a server that overlooks case must not read more than was judged here."""
-    try:
-        wanted = rawjson.strict_members(raw)
-    except RawJsonError as exc:
-        raise invalid_params(f"params.{_FILTER}: {exc}") from exc
-    for key in wanted:
-        if key != _TASK_IDS and key.casefold() == _TASK_IDS.casefold():
-            raise invalid_params(f"params.{_FILTER}: the key {key!r} is written in another case")
-    return wanted
-
-
-def _strings(raw: bytes, where: str) -> list[str]:
-    try:
-        found = rawjson.decode(raw)
-    except RawJsonError:
-        found = None
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise invalid_params(f"{where}: expected a list of strings")
-    return found
+        method = str(self._upstream.dialect.methods.status_notification)
+        if (method, params) == (message.method, message.params):
+            return None
+        return write_notification(method, params)
 
 
 def _acknowledged(message: Notification, rows: Mapping[str, TaskRow]) -> bytes | None:
     """Name the tasks in the server's acknowledgement as their owner knows them."""
-    honoured = message.params.get(_FILTER, b"")
+    honoured = message.params.get(FILTER, b"")
     members = rawjson.members(honoured) if honoured[:1] == b"{" else {}
-    if _TASK_IDS not in members:
+    if TASK_IDS not in members:
         return None
-    said = rawjson.decode(members[_TASK_IDS])
+    said = rawjson.decode(members[TASK_IDS])
     ids = [one for one in said if isinstance(one, str)] if isinstance(said, list) else []
     own = [rows[one].task_id for one in ids if one in rows]
     if own == said:
         return None
-    params = {**message.params, _FILTER: rawjson.join({**members, _TASK_IDS: rawjson.encode(own)})}
+    params = {**message.params, FILTER: rawjson.join({**members, TASK_IDS: rawjson.encode(own)})}
     return write_notification(message.method, params)

@@ -13,9 +13,10 @@ from aiohttp import web
 from shim.config import Config
 from shim.fronts.keyed import keyed_call
 from shim.fronts.modern import ACK, Call, ModernFront
-from shim.fronts.modern_listen import LISTEN, Listening
+from shim.fronts.modern_listen import Listening
 from shim.fronts.modern_request import admitted, responses_of, task_id_of
 from shim.fronts.modern_seen import Asked, Seen, of_answer
+from shim.fronts.param_checks import ParamChecks
 from shim.fronts.relay import Relay, Tap
 from shim.fronts.reply import Reply
 from shim.fronts.vouching import Vouching
@@ -26,11 +27,14 @@ from shim.hub.status import TERMINAL
 from shim.ledger.records import TaskRow
 from shim.tasks.access import own
 from shim.tasks.create import room_for_one_more
+from shim.tasks.promote import promotes
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Context
 from shim.wire.errors import UpstreamFault, method_not_found, missing_capability
 from shim.wire.headers import encode_value, mirrored
 from shim.wire.jsonrpc import Message, Request, Response, write_message, write_result
+from shim.wire.modern import with_tasks
+from shim.wire.subscriptions import LISTEN
 
 _HANDLE_MS = 1_000
 """How long a handle that is on its way is waited for when its client has left."""
@@ -51,7 +55,8 @@ class ModernRelay:
         self._tasks = tasks
         self._vouching = vouching
         self._seen = Seen(hub.upstream, tasks)
-        self._listening = Listening(hub.upstream, tasks.room.ledger, self._seen, vouching)
+        self._param_checks = ParamChecks(hub.upstream, config.limits.pages)
+        self._listening = Listening(config, hub.upstream, tasks.room.ledger, self._seen, vouching)
         self._dialect = hub.upstream.dialect
         methods = self._dialect.methods
         self._verbs: Mapping[str, Callable[[Asked], Awaitable[web.StreamResponse]]] = {
@@ -60,6 +65,8 @@ class ModernRelay:
             str(methods.update): self._update,
             str(methods.cancel): self._cancel,
             LISTEN: self._listen,
+            "tools/list": self._list_tools,
+            "server/discover": self._discover,
         }
 
     async def handle(
@@ -89,8 +96,9 @@ class ModernRelay:
     async def _call(self, asked: Asked) -> web.StreamResponse:
         ctx, params = asked.ctx, asked.request.params
         ctx.trace.tool = rawjson.string(params.get("name"))
+        await self._param_checks.check(asked.http, ctx, params, ask=False)  # the server judges as well
         keyed = keyed_call(asked.http, ctx, params, params)
-        if keyed is not None:
+        if keyed is not None or await self._promoted(asked):
             ctx.capabilities = asked.meta.declared
             return await self._hub.serve(
                 Call(asked.request, asked.meta, ctx, self.upstream, keyed), asked.reply
@@ -106,6 +114,27 @@ class ModernRelay:
         except asyncio.CancelledError:
             self._tasks.room.start(self._leave(work), "leave a call")
             raise
+
+    async def _promoted(self, asked: Asked) -> bool:
+        """Tell whether the shim itself runs the call as a task (PROMOTE-1). Raises ShimError."""
+        tool = asked.ctx.trace.tool
+        if tool is None or not asked.meta.declares_tasks:
+            return False
+        return await promotes(self._config, self.upstream, asked.ctx, tool)
+
+    async def _discover(self, asked: Asked) -> web.StreamResponse:
+        """Pass what the server says of itself; tasks that only the shim has are offered too (PROMOTE-1)."""
+        if not self._config.tasks.promote:
+            return await self._pass(asked)
+
+        async def seen(response: Response) -> bytes | None:
+            members = rawjson.members(response.result) if response.result is not None else {}
+            offered = with_tasks(members)
+            if response.result is None or offered == members:
+                return None
+            return write_result(asked.request.id, rawjson.join(offered))
+
+        return await self._pass(asked, tap=of_answer(asked, seen))
 
     async def _get(self, asked: Asked) -> web.StreamResponse:
         row = await self._owned(asked)
@@ -139,8 +168,17 @@ class ModernRelay:
 
     async def _listen(self, asked: Asked) -> web.StreamResponse:
         subscription = await self._listening.subscription(asked)
+        if subscription is None:
+            return await self._by_hub(asked)
         tap = self._listening.tap(asked, subscription.rows)
         return await self._pass(asked, params=subscription.params, tap=tap)
+
+    async def _list_tools(self, asked: Asked) -> web.StreamResponse:
+        async def seen(response: Response) -> None:
+            if response.result is not None:
+                self._param_checks.listed(asked.ctx, asked.request.params, response.result)
+
+        return await self._pass(asked, tap=of_answer(asked, seen))
 
     # -- what the verbs share -------------------------------------------------------------------
 

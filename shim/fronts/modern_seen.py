@@ -8,7 +8,7 @@ from aiohttp import web
 from shim.fronts.relay import Tap
 from shim.fronts.reply import Reply
 from shim.hub import rawjson
-from shim.hub.codec import CodecError, read_create, write_get, write_task
+from shim.hub.codec import SECTION_1, CodecError, TaskUnknownError, read_create, write_get, write_task
 from shim.hub.rawjson import Members
 from shim.hub.status import TERMINAL
 from shim.ledger.records import TaskRow
@@ -21,6 +21,7 @@ from shim.wire.jsonrpc import Request, Response, read_upstream, write_result
 from shim.wire.modern import read_shown
 
 _NEST = "task"
+_OF_THE_REPLY = ("resultType", "_meta", _NEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +79,8 @@ class Seen:
             self._tasks.room, ctx, self._upstream, reading,
             session_id=None, driven=False, tool=ctx.trace.tool, meta=reading.task.meta,
         )  # fmt: skip
-        if row.task_id == row.upstream_task_id:
-            return None
-        return write_result(asked.request.id, rawjson.join(self.renamed(members, row)))
+        shown = self.renamed(self._flat(members), row)
+        return None if shown == members else write_result(asked.request.id, rawjson.join(shown))
 
     async def shown(self, asked: Asked, row: TaskRow, response: Response) -> bytes | None:
         """Take a tasks/get answer in; gives another in its place where the ledger has another end.
@@ -93,7 +93,11 @@ class Seen:
             now = await self._tasks.observer.missed(asked.ctx, row)
             agrees = now.status not in TERMINAL
         else:
-            now, agrees = await self._take(asked.ctx, row, rawjson.members(response.result or b"{}"))
+            members = rawjson.members(response.result or b"{}")
+            try:
+                now, agrees = await self._take(asked.ctx, row, members)
+            except TaskUnknownError:
+                now, agrees = await self._tasks.observer.missed(asked.ctx, row), False
         if agrees:
             return None
         task = await self._tasks.shown(asked.ctx, now)
@@ -116,16 +120,31 @@ class Seen:
             members = {**members, _NEST: rawjson.join({**rawjson.members(members[_NEST]), **own_id})}
         return {**members, **own_id} if named in members else members
 
+    def _flat(self, members: Members) -> Members:
+        """Give a handle with its task where the dialect has it, or in both places where configured."""
+        if self._dialect.fields.task_id not in members:
+            flat = {key: value for key, value in members.items() if key != _NEST}
+            members = flat | rawjson.members(members[_NEST])
+        if self._tasks.room.config.modern.create_result != "both":
+            return members
+        task = {key: value for key, value in members.items() if key not in _OF_THE_REPLY}
+        return {**members, _NEST: rawjson.join(task)}
+
     async def _take(self, ctx: Context, row: TaskRow, members: Members) -> tuple[TaskRow, bool]:
         """Give the task as it now is, and whether what the server says may pass.
 
-        It may not where another end was shown before, which stands (HUB-1). Raises CodecError.
+        It may not where another end was shown before, which stands (HUB-1), nor in a form of section 1,
+        which is read and never written. Raises CodecError.
         """
         try:
             reading = read_shown(self._dialect, members)
+        except TaskUnknownError as exc:
+            ctx.trace.lenient(SECTION_1, str(exc))
+            raise
         except CodecError as exc:
             ctx.trace.event("upstream.invalid", rule="HUB-4", detail=str(exc))
             raise
         row = await self._tasks.room.ledger.own_task(row.pk)
         now = await self._tasks.observer.take(ctx, row, reading)
-        return now, now.status not in TERMINAL or now.status is reading.task.status
+        as_published = all(one.rule != SECTION_1 for one in reading.lenient)
+        return now, as_published and (now.status not in TERMINAL or now.status is reading.task.status)

@@ -18,7 +18,9 @@ from shim.fronts.relay import DROPPED, Relay, Tap
 from shim.fronts.reply import Reply
 from shim.hub import rawjson
 from shim.hub.dialect import Dialect
+from shim.hub.facts import UPDATED
 from shim.ledger.records import SessionRow, TaskRow
+from shim.tasks.questions import as_response
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Context, Question, Upstream
 from shim.wire.envelope import related_task_of, strip_related_task, with_related_task
@@ -88,7 +90,8 @@ class Passing:
             if isinstance(message, Request):
                 return await self._question(message, ctx, session, dialect, row=row, alone=alone)
             source = self._upstream.dialect
-            if dialect.name != source.name and message.method == source.methods.status_notification:
+            announces = message.method in {UPDATED, source.methods.status_notification}
+            if dialect.name != source.name and announces:
                 ctx.trace.loss("LL-1", message.method)  # a hint that polls make up for
                 return DROPPED
             return await self._notice(message, ctx, session, alone=alone)
@@ -106,8 +109,10 @@ class Passing:
         if asked is None:
             return None
         row = await self._ledger.own_task(asked.task_pk)
-        response = message.result or message.error or b"{}"
         message = await self.names.inwards(message, ctx)
+        if message.result is not None and row.client_dialect != self._upstream.dialect.name:
+            message = replace(message, result=as_response(ctx, asked.kind, message.result))
+        response = message.result or message.error or b"{}"
         if not await self._ledger.answer_input(row.pk, asked.key, response, by="session"):
             ctx.trace.lenient("LL-ROUTE", "a second answer to one question: dropped")
             return reply.empty(202)
@@ -154,7 +159,7 @@ class Passing:
             return await self._renamed(message, session)
         ctx.trace.rule("LL-ROUTE")
         await self._tasks.questions.question(
-            Question(message, session.session_id, owner.pk, _leave_to_client)
+            Question(message, session.session_id, owner.pk, _leave_to_client, _left_to_client)
         )
         self._shown[owner.pk, message.id] = None
         while len(self._shown) > _REMEMBERED:
@@ -210,3 +215,8 @@ class Passing:
 
 async def _leave_to_client(_code: int, _message: str) -> None:
     """Leave a question that passes to the client for the client to refuse."""
+
+
+async def _left_to_client(_by: Context, _result: bytes) -> bool:
+    """Leave the answer to the session that the question passed on."""
+    return False

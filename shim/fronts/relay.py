@@ -114,7 +114,7 @@ class Relay:
         async for frame in self._link.frames(response):
             reply.resumable |= frame.id is not None
             raw, shown = frame.raw, frame.data or b""
-            if tap is not None and frame.data and frame.data[:1] == _JSON:
+            if tap is not None and frame.data and frame.data.lstrip()[:1] == _JSON:
                 replaced = await tap(frame.data)
                 if replaced == DROPPED:
                     continue

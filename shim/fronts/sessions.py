@@ -11,7 +11,7 @@ from shim.hub.rawjson import Members, RawJsonError
 from shim.ledger.protocol import Ledger
 from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context, Upstream
-from shim.wire.envelope import declared_kinds, fit_capabilities
+from shim.wire.envelope import declared_kinds, fit_capabilities, offers_task_calls
 from shim.wire.errors import too_many, unknown_session
 from shim.wire.jsonrpc import Response, read_upstream, write_result
 
@@ -81,7 +81,9 @@ class ClientSessions:
             await self._ledger.add_session(self._row(session_id, message.result, ctx, dialect))
             ctx.trace.event("session.opened", side="client", reason="initialize")
         if dialect.name == self._upstream.dialect.name:
-            return None
+            promotes = self._config.tasks.promote and dialect.lists_task_support
+            if not promotes or offers_task_calls(message.result):
+                return None
         return write_result(message.id, fit_capabilities(message.result, tasks=dialect.lists_task_support))
 
     async def speaks(self, session: SessionRow, dialect: str) -> None:

@@ -12,8 +12,8 @@ from shim.hub.rawjson import Members
 from shim.hub.status import Status
 from shim.hub.task import Task
 
-_SECTION_1 = "section-1"
-_NEST = "task"
+SECTION_1 = "section-1"
+"""Stands for a rule where the reading is one of section 1 of the rules."""
 _SHOWN_CHARS = 40
 
 
@@ -48,7 +48,7 @@ def read_create(dialect: Dialect, result: Members) -> Reading | None:
     era `resultType` alone tells the two answers apart.
     """
     names = dialect.fields
-    nested = result.get(_NEST, b"")
+    nested = result.get(dialect.create.member, b"")
     if nested[:1] == b"{" and (dialect.create.reply == "nested" or names.task_id not in result):
         task, place = {"_meta": result.get("_meta", b""), **rawjson.members(nested)}, "nested"
         is_handle = names.task_id in task
@@ -62,16 +62,17 @@ def read_create(dialect: Dialect, result: Members) -> Reading | None:
     reading = read_task(dialect, task)
     if place == dialect.create.reply:
         return reading
-    return Reading(reading.task, (*reading.lenient, Lenient(_SECTION_1, f"create reply: {place} task")))
+    return Reading(reading.task, (*reading.lenient, Lenient(SECTION_1, f"create reply: {place} task")))
 
 
 def read_task(dialect: Dialect, members: Members) -> Reading:
-    """Read a task object of the dialect, or one nested in `task`. Raises CodecError, TaskUnknownError."""
+    """Read a task object of the dialect, or one nested in it. Raises CodecError, TaskUnknownError."""
     names = dialect.fields
     lenient: list[Lenient] = []
-    if names.task_id not in members and members.get(_NEST, b"")[:1] == b"{":
-        members = rawjson.members(members[_NEST])
-        lenient.append(Lenient(_SECTION_1, "nested task"))
+    nested = members.get(dialect.create.member, b"")
+    if names.task_id not in members and nested[:1] == b"{":
+        members = rawjson.members(nested)
+        lenient.append(Lenient(SECTION_1, "nested task"))
     task = Task(
         task_id=_task_id(names.task_id, members),
         status=_status(dialect, members.get(names.status), lenient),
@@ -105,9 +106,9 @@ def write_create(dialect: Dialect, task: Task, *, nested_too: bool = False) -> b
     shown = _plain(dialect, task, state, task.status_message)
     meta = {} if task.meta is None else {"_meta": task.meta}
     if dialect.create.reply == "nested":
-        return rawjson.join({_NEST: rawjson.join(shown), **meta})
+        return rawjson.join({dialect.create.member: rawjson.join(shown), **meta})
     envelope = {"resultType": b'"task"'} if dialect.era == "modern" else {}
-    both = {_NEST: rawjson.join(shown)} if nested_too else {}
+    both = {dialect.create.member: rawjson.join(shown)} if nested_too else {}
     return rawjson.join({**envelope, **shown, **both, **meta})
 
 
@@ -177,7 +178,7 @@ def _status(dialect: Dialect, raw: bytes | None, lenient: list[Lenient]) -> Stat
         raise CodecError(f"{name}: {state[:_SHOWN_CHARS]!r} is no state of {dialect.name}")
     if tolerated is False:
         raise TaskUnknownError(f"{name}: {state!r}")
-    lenient.append(Lenient(_SECTION_1, f"{name}: {state}"))
+    lenient.append(Lenient(SECTION_1, f"{name}: {state}"))
     return tolerated
 
 
@@ -226,16 +227,19 @@ def _input_requests(
     raw = members.get(name or "")
     if raw is None or number.is_absent(raw):
         return None
-    requests = {key: _input_request(value, lenient) for key, value in _object(raw, name).items()}
+    requests = {key: read_question(value, lenient) for key, value in _object(raw, name).items()}
     return requests or None
 
 
-def _input_request(raw: bytes, lenient: list[Lenient]) -> bytes:
-    """Read a question; `{type, message, schema}` is the articles' form of an elicitation (section 1)."""
+def read_question(raw: bytes, lenient: list[Lenient]) -> bytes:
+    """Read a question; `{type, message, schema}` is the articles' form of an elicitation (section 1).
+
+    Raises CodecError.
+    """
     members = _object(raw, "a question")
     if "method" in members or rawjson.string(members.get("type")) != "elicitation":
         return raw
-    lenient.append(Lenient(_SECTION_1, "inputRequests: {type, message, schema}"))
+    lenient.append(Lenient(SECTION_1, "inputRequests: {type, message, schema}"))
     params = {
         "mode": b'"form"',
         "message": members.get("message", b'""'),

@@ -1,6 +1,7 @@
 """A dialect: one way of speaking about tasks, as a table of facts (CS-TABLE)."""
 
 from collections.abc import Mapping
+from functools import cached_property
 
 import msgspec
 from pydantic import ValidationError
@@ -46,6 +47,19 @@ class Dialect(Facts):
         """True where a task is asked for by `params.task` of the call itself."""
         return self.create.style == "augment"
 
+    def asks_for_task(self, params: Members) -> bool:
+        """Tell whether a call's params ask for a task as this dialect does."""
+        return self.creates_by_param and self.create.member in params
+
+    @cached_property
+    def names_by_lower_case(self) -> dict[str, str]:
+        """Give the members of requests that this dialect names itself."""
+        names = (
+            self.create.member, self.fields.task_id, self.fields.ttl, self.fields.input_responses,
+            self.members.cursor,
+        )  # fmt: skip
+        return {name.casefold(): name for name in names if name}
+
     @property
     def asks_inline(self) -> bool:
         """True where a task object can show its questions."""
@@ -74,7 +88,7 @@ class Dialect(Facts):
         ttl = self.fields.ttl
         asked = {ttl: rawjson.encode(ttl_ms)} if ttl and ttl_ms is not None else {}
         if self.create.style == "augment":
-            return method, {**params, "task": rawjson.join(asked)}
+            return method, {**params, self.create.member: rawjson.join(asked)}
         return method, {**params, **asked}
 
     def read_create_request(self, params: Members) -> CreateRequest:
@@ -82,8 +96,10 @@ class Dialect(Facts):
         call = dict(params)
         ttl = self.fields.ttl or ""
         if self.create.style == "augment":
-            asked = _object(call.pop("task", b"{}"), "task")
-            return CreateRequest(call, rawjson.string(call.get("name")), _ttl(asked.get(ttl), f"task.{ttl}"))
+            member = self.create.member
+            asked = _object(call.pop(member, b"{}"), member)
+            ttl_ms = _ttl(asked.get(ttl), f"{member}.{ttl}")
+            return CreateRequest(call, rawjson.string(call.get("name")), ttl_ms)
         ttl_ms = _ttl(call.pop(ttl, None), ttl)
         if "method" in call:
             if rawjson.string(call["method"]) != CALL:

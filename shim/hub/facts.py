@@ -9,6 +9,8 @@ from shim.hub.status import Status
 
 CALL = "tools/call"
 """The method a task is made of."""
+UPDATED = "notifications/tasks/updated"
+"""A name of the status notification that is read from every server and never written (section 1)."""
 
 
 def _name_or_false(value: object) -> object:
@@ -71,6 +73,8 @@ class Create(Table):
 
     style: Literal["augment", "call", "server"]
     reply: Literal["flat", "nested"]
+    member: Name
+    """Holds a nested task, and what is asked of a task that augments a call."""
     first: str
 
 
@@ -88,6 +92,14 @@ class Fields(Table):
     input_responses: NameOrFalse
     result: NameOrFalse
     error: NameOrFalse
+
+
+class Listing(Table):
+    """The members of methods.list's request and answer, or false where there is no such method."""
+
+    tasks: NameOrFalse
+    cursor: NameOrFalse
+    next_cursor: NameOrFalse
 
 
 class Carries(Table):
@@ -110,6 +122,7 @@ class Facts(Table):
     methods: Methods
     create: Create
     fields: Fields
+    members: Listing
     carries: Carries
     outwards: dict[State, Name]
     inwards: dict[Name, State]

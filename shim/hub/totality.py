@@ -44,14 +44,19 @@ def _state_gaps(facts: Facts) -> list[Gap]:
 
 def _name_gaps(facts: Facts) -> list[Gap]:
     found: list[Gap] = []
-    for section, table in (("methods", facts.methods), ("fields", facts.fields)):
-        seen: dict[str, str] = {}
+    methods: dict[str, str] = {}
+    members: dict[str, str] = {}
+    for section, table, seen in (
+        ("methods", facts.methods, methods),
+        ("fields", facts.fields, members),
+        ("members", facts.members, members),
+    ):
         for key, name in table:
             if not name or (key == "answer" and name == facts.methods.update):
                 continue
             if name in seen:
-                found.append(Gap((section, key), f"{name!r} is {section}.{seen[name]} already"))
-            seen[name] = key
+                found.append(Gap((section, key), f"{name!r} is {seen[name]} already"))
+            seen[name] = f"{section}.{key}"
     return found
 
 
@@ -70,4 +75,9 @@ def _way_gaps(facts: Facts) -> list[Gap]:
         found.append(Gap(("methods", "answer"), "false, but questions stand in the task and on no stream"))
     if facts.methods.answer and not facts.fields.input_responses:
         found.append(Gap(("fields", "input_responses"), "false, but methods.answer is a method"))
+    found.extend(
+        Gap(("members", key), "false, but methods.list is a method")
+        for key, name in facts.members
+        if facts.methods.list and not name
+    )
     return found

@@ -7,8 +7,14 @@ from shim.ledger.writer import Results
 
 _COLUMNS = ", ".join(f"ask.{name}" for name in rows.ASK)
 _SELECT = f"SELECT {_COLUMNS} FROM ask "  # noqa: S608 - column names of our own
-_ADD = rows.insert("ask", rows.ASK) + " ON CONFLICT DO NOTHING RETURNING key"
-_SENT = "UPDATE ask SET sent_ms = ?, event_id = ? WHERE session_id = ? AND request_id = ?"
+# the one place where it is decided who sends a question: whoever comes second finds it sent
+_CLAIM = (
+    f"INSERT INTO ask ({', '.join(rows.ASK)}) SELECT {', '.join('?' * len(rows.ASK))} "  # noqa: S608
+    "WHERE NOT EXISTS (SELECT 1 FROM ask WHERE task_pk = ? AND key = ? AND sent_ms > ?) "
+    "ON CONFLICT (task_pk, key, session_id) DO UPDATE SET sent_ms = excluded.sent_ms, "
+    f"event_id = excluded.event_id RETURNING {', '.join(rows.ASK)}"
+)
+_DUE = "UPDATE ask SET sent_ms = 0 WHERE session_id = ? AND request_id = ?"
 _OUTSTANDING = (
     _SELECT + "JOIN input USING (task_pk, key) "
     "WHERE ask.session_id = ? AND input.state = 'outstanding' ORDER BY input.n"
@@ -18,22 +24,22 @@ _OUTSTANDING = (
 class Asks(Part):
     """The part of the SQLite ledger that keeps what legacy clients were asked."""
 
-    async def ask(self, sent: AskRow) -> AskRow:
-        """Write down how a question is sent; one that was sent over the session before keeps its id."""
+    async def ask(self, sent: AskRow, *, unless_since_ms: int) -> AskRow | None:
+        """Write down how a question is sent; None where it was sent after that time, over any session.
 
-        def added(results: Results) -> bool:
-            return bool(results[0])
+        One that was sent over the session before keeps its id.
+        """
 
-        if await self._db.write((_ADD, rows.stored(sent, rows.ASK)), then=added):
-            return sent
-        where = "WHERE task_pk = ? AND key = ? AND session_id = ?"
-        [found] = await self._db.read(_SELECT + where, sent.task_pk, sent.key, sent.session_id)
-        return rows.ask(found)
+        def claimed(results: Results) -> AskRow | None:
+            [found] = results
+            return rows.ask(found[0]) if found else None
 
-    async def asked_again(self, sent: AskRow) -> None:
-        """Note when a question was last sent."""
-        values = (sent.sent_ms, sent.event_id, sent.session_id, sent.request_id)
-        await self._db.write((_SENT, values), then=lambda _: None)
+        values = (*rows.stored(sent, rows.ASK), sent.task_pk, sent.key, unless_since_ms)
+        return await self._db.write((_CLAIM, values), then=claimed)
+
+    async def ask_is_due(self, sent: AskRow) -> None:
+        """Note that a question was lost on its way: it may be sent again at once."""
+        await self._db.write((_DUE, (sent.session_id, sent.request_id)), then=lambda _: None)
 
     async def asks(self, session_id: str) -> list[AskRow]:
         """Give the questions that were sent over a session and are still outstanding."""

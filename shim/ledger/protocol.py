@@ -81,6 +81,12 @@ class Ledger(Protocol):
     async def open_local_tasks(self, *, limit: int) -> list[TaskRow]:
         """Give local tasks that have not ended, oldest first."""
 
+    async def keep_call(self, task_pk: int, params: bytes) -> None:
+        """Write down what a local task's call was, until the task ends (PROMOTE-3)."""
+
+    async def take_call(self, task_pk: int) -> bytes | None:
+        """Give what a local task's call was, and forget it: it runs once more, not twice (PROMOTE-3)."""
+
     async def set_session(self, pk: int, session_id: str) -> None:
         """Note that the task is served by another upstream session now."""
 
@@ -108,6 +114,9 @@ class Ledger(Protocol):
 
     async def set_abandoned(self, pk: int, stage: int) -> None:
         """Note what was done about an abandoned task; the next touch takes it back (DUR-6)."""
+
+    async def has_open_tasks(self, caller: str, client_session: str) -> bool:
+        """Tell whether a client's session has made tasks that have not ended."""
 
     async def open_count_by_caller(self, caller: str) -> int:
         """Count a caller's open tasks."""
@@ -160,11 +169,14 @@ class Ledger(Protocol):
     async def deliver_input(self, task_pk: int, key: str) -> None:
         """Note that the upstream has the answer."""
 
-    async def ask(self, sent: AskRow) -> AskRow:
-        """Write down how a question is sent; one that was sent over the session before keeps its id."""
+    async def ask(self, sent: AskRow, *, unless_since_ms: int) -> AskRow | None:
+        """Write down how a question is sent; None where it was sent after that time, over any session.
 
-    async def asked_again(self, sent: AskRow) -> None:
-        """Note when a question was last sent."""
+        One that was sent over the session before keeps its id.
+        """
+
+    async def ask_is_due(self, sent: AskRow) -> None:
+        """Note that a question was lost on its way: it may be sent again at once."""
 
     async def asks(self, session_id: str) -> list[AskRow]:
         """Give the questions that were sent over a session and are still outstanding."""

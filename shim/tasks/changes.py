@@ -1,8 +1,12 @@
-"""Who waits for a change of which task."""
+"""Who waits for a change of which task, or for a new one of whose."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Changes:
@@ -10,19 +14,20 @@ class Changes:
 
     def __init__(self) -> None:
         self._waiting: dict[int, set[asyncio.Event]] = {}
+        self._expecting: dict[str, set[Callable[[int], None]]] = {}
 
     @contextmanager
     def watching(self, pk: int, wake: asyncio.Event | None = None) -> Iterator[asyncio.Event]:
         """Give an event that is set at every change of the task (`wake`, if given); the watcher clears it."""
         event = wake or asyncio.Event()
-        self._waiting.setdefault(pk, set()).add(event)
-        try:
+        with _among(self._waiting, pk, event):
             yield event
-        finally:
-            watchers = self._waiting[pk]
-            watchers.discard(event)
-            if not watchers:
-                del self._waiting[pk]
+
+    @contextmanager
+    def expecting(self, caller: str, note: Callable[[int], None]) -> Iterator[None]:
+        """Let every new task of a caller's be noted, by its key."""
+        with _among(self._expecting, caller, note):
+            yield
 
     def watched(self, pk: int) -> bool:
         """Tell whether someone waits for the task."""
@@ -32,3 +37,19 @@ class Changes:
         """Wake everyone who waits for the task."""
         for event in self._waiting.get(pk, ()):
             event.set()
+
+    def made(self, caller: str, pk: int) -> None:
+        """Tell of a new task."""
+        for note in list(self._expecting.get(caller, ())):
+            note(pk)
+
+
+@contextmanager
+def _among(waiting: dict[K, set[V]], key: K, one: V) -> Iterator[None]:
+    waiting.setdefault(key, set()).add(one)
+    try:
+        yield
+    finally:
+        waiting[key].discard(one)
+        if not waiting[key]:
+            del waiting[key]

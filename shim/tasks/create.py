@@ -7,6 +7,7 @@ from shim.hub import rawjson
 from shim.hub.rawjson import Members
 from shim.ledger.records import SessionRow, TaskRow
 from shim.tasks.local import LocalTasks
+from shim.tasks.promote import is_promoted, supported
 from shim.tasks.recording import record
 from shim.tasks.room import Room
 from shim.upstreams.base import Answered, Context, Upstream
@@ -20,6 +21,8 @@ class Plan:
 
     as_task: bool
     wait: bool = False
+    promoted: bool = False
+    """True where the server has no task for it, and the shim runs the plain call as one (PROMOTE-1)."""
 
 
 async def plan(room: Room, ctx: Context, upstream: Upstream, tool: str, *, declared: bool) -> Plan:
@@ -27,16 +30,17 @@ async def plan(room: Room, ctx: Context, upstream: Upstream, tool: str, *, decla
 
     Raises missing_capability (ML-UNDECLARED) before the server has seen anything of the call.
     """
-    if not (await upstream.facts(ctx)).has_tasks:
-        return Plan(as_task=False)
-    support = await upstream.tool_support(ctx, tool)
+    support = await supported(upstream, ctx, tool)
     if support == "required":
         if declared:
             return Plan(as_task=True)
         if room.config.tasks.undeclared == "wait":
             return Plan(as_task=True, wait=True)
         raise missing_capability()
-    return Plan(as_task=support == "optional" and declared and room.config.tasks.optional == "task")
+    if support == "optional":
+        return Plan(as_task=declared and room.config.tasks.optional == "task")
+    promoted = declared and is_promoted(room.config, tool)
+    return Plan(as_task=promoted, promoted=promoted)
 
 
 async def room_for_one_more(room: Room, ctx: Context) -> None:
@@ -48,48 +52,55 @@ async def room_for_one_more(room: Room, ctx: Context) -> None:
 
 async def create(
     room: Room,
+    local: LocalTasks,
     ctx: Context,
     upstream: Upstream,
     params: Members,
     *,
     ttl_ms: int | None,
     session: SessionRow | None = None,
-    local: LocalTasks | None = None,
+    handle: bool = False,
+    promoted: bool = False,
 ) -> TaskRow | Response:
     """Ask upstream for a task and give its row, committed; or the answer, where upstream gave one at once.
 
-    With `local` a handle is given in any case, but for an error that comes first (LM-CREATE).
+    `handle`: one is given in any case, but for an error that comes first (LM-CREATE). `promoted`: the shim
+    runs a plain call behind the handle (PROMOTE-1).
 
-    A client that leaves meanwhile changes nothing: the task is kept and owned (ML-CLOSE).
+    A client that leaves meanwhile changes nothing: the task is kept and owned (ML-CLOSE). What asked its
+    client something and is called off ends at the server too (ML-MRTR).
     """
-    work = asyncio.create_task(_create(room, ctx, upstream, params, ttl_ms, session, local), name="create")
+    session_id = session.session_id if session is not None else None
+
+    async def made() -> TaskRow | Response:
+        await room_for_one_more(room, ctx)
+        if promoted:
+            return await local.promote(ctx, upstream, params, ttl_ms=ttl_ms, handle=handle)
+        if handle:
+            return await local.create(ctx, upstream, params, ttl_ms=ttl_ms, session_id=session_id)
+        return await _create(room, ctx, upstream, params, ttl_ms, session_id)
+
+    work = asyncio.create_task(made(), name="create")
     room.keep(work)
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
         ctx.notify = None
+        if ctx.asking is not None and ctx.asking.called_off:
+            work.cancel()
+            await asyncio.wait([work])
         raise
 
 
 async def _create(
-    room: Room,
-    ctx: Context,
-    upstream: Upstream,
-    params: Members,
-    ttl_ms: int | None,
-    session: SessionRow | None,
-    local: LocalTasks | None,
+    room: Room, ctx: Context, upstream: Upstream, params: Members, ttl_ms: int | None, session_id: str | None
 ) -> TaskRow | Response:
-    await room_for_one_more(room, ctx)
-    session_id = session.session_id if session is not None else None
-    if local is not None:
-        return await local.create(ctx, upstream, params, ttl_ms=ttl_ms, session_id=session_id)
     made = await upstream.create(ctx, params, ttl_ms, session_id=session_id)
     if isinstance(made, Answered):
         return made.response
     row = await record(
         room, ctx, upstream, made.reading,
-        session_id=made.session_id, driven=session is not None,
+        session_id=made.session_id, driven=session_id is not None,
         tool=rawjson.string(params.get("name")), meta=made.meta,
     )  # fmt: skip
     await upstream.keep(row)

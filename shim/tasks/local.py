@@ -1,42 +1,65 @@
-"""Tasks that live in the shim: a plain call that runs on behind a handle (LM-CREATE).
+"""Tasks that live in the shim: a plain call that runs on behind a handle (LM-CREATE, PROMOTE-1 to -3).
 
 The call may end in an answer, in an error, in questions, or in a task of the server's own, which the
-handle then stands for. What the call needs is in memory: after a kill it is failed, "outcome unknown".
+handle then stands for. What the call needs is in memory: after a kill it is failed, "outcome unknown",
+but for one that may run twice.
 """
 
 import asyncio
+import contextlib
 import uuid
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
 from msgspec import structs
 
 from shim.hub import rawjson
 from shim.hub.codec import Reading
+from shim.hub.facts import CALL
 from shim.hub.rawjson import Members
-from shim.hub.status import Status
+from shim.hub.status import TERMINAL, Status
 from shim.hub.task import Task
 from shim.ledger.records import InputRow, TaskRow
 from shim.tasks.observe import Observer
+from shim.tasks.overheard import Overheard
+from shim.tasks.promote import is_idempotent
 from shim.tasks.questions import Questions
 from shim.tasks.recording import iso, record
 from shim.tasks.room import Room
 from shim.tasks.terminal import End, error
-from shim.upstreams.base import Answered, Context, Created, Upstream
-from shim.wire.errors import ShimError, UpstreamFault, outcome_unknown
-from shim.wire.jsonrpc import Notification, Response
+from shim.upstreams.base import Answered, Context, Created, SessionLost, TaskUnknown, Upstream
+from shim.upstreams.faults import fault_of
+from shim.wire.errors import ShimError, UpstreamFault, internal, outcome_unknown
+from shim.wire.jsonrpc import Response
 from shim.wire.modern import MoreInput, bare_result, more_input
 
 _TAKE_UP = 10_000
-_PROGRESS = "notifications/progress"
+
+Made = Created | Answered
 
 
 @dataclass(slots=True)
-class _Call:
-    """A call that runs behind a handle."""
+class _Run:
+    """A call that runs behind a handle, or is about to."""
 
-    work: asyncio.Task[None]
+    ctx: Context
+    upstream: Upstream
+    params: Members
+    ttl_ms: int | None
+    send: Callable[[Members], Awaitable[Made]]
+    overheard: Overheard
+    driven: bool = False
+    first: "asyncio.Task[Made] | None" = None
+    work: asyncio.Task[None] | None = None
     answers: dict[str, bytes] = field(default_factory=dict)
     answered: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def leave(self) -> None:
+        """Leave the call: the first request, while it is open, else what came of it."""
+        if self.first is not None and not self.first.done():
+            self.first.cancel()
+        elif self.work is not None:
+            self.work.cancel()
 
 
 class LocalTasks:
@@ -46,12 +69,17 @@ class LocalTasks:
         self._room = room
         self._observer = observer
         self._questions = questions
-        self._calls: dict[int, _Call] = {}
+        self._runs: dict[int, _Run] = {}
 
     async def recover(self) -> None:
-        """End what an earlier run left: whether such a call ran to its end is not known (DUR-2)."""
+        """End what an earlier run left: how far such a call got is not known (DUR-2, PROMOTE-3)."""
         for row in await self._room.ledger.open_local_tasks(limit=_TAKE_UP):
-            await self._observer.end(row, End(Status.FAILED, error=outcome_unknown().error_object()))
+            call = await self._room.ledger.take_call(row.pk)
+            upstream = self._room.upstreams.get((row.upstream, row.dialect))
+            if call is None or upstream is None or not self._room.config.tasks.promote_rerun:
+                await self._observer.end(row, End(Status.FAILED, error=outcome_unknown().error_object()))
+            else:
+                self._room.start(self._again(upstream, row, rawjson.members(call)), f"rerun {row.pk}")
 
     async def create(
         self, ctx: Context, upstream: Upstream, params: Members, *, ttl_ms: int | None,
@@ -62,148 +90,228 @@ class LocalTasks:
         An error that comes before any handle is the answer, and there is no task. `session_id` is a session
         that the client drives itself.
         """
-        progress = _Progress(self._questions)
-        behind = replace(ctx, notify=progress.heard, progress_token=b'"progress"')
-        call = asyncio.create_task(
-            upstream.create(behind, params, ttl_ms, session_id=session_id), name="local-call"
+        overheard = Overheard(self._questions, ctx)
+        behind = _behind(ctx, overheard)
+
+        async def send(params: Members) -> Made:
+            return await upstream.create(behind, params, ttl_ms, session_id=session_id)
+
+        run = _Run(behind, upstream, params, ttl_ms, send, overheard, driven=session_id is not None)
+        made = await self._begun(run, self._room.config.tasks.handle_after_ms)
+        if isinstance(made, Created):
+            await overheard.settled(None)
+            row = await record(
+                self._room, ctx, upstream, made.reading, session_id=made.session_id,
+                driven=run.driven, tool=rawjson.string(params.get("name")), meta=made.meta,
+            )  # fmt: skip
+            await upstream.keep(row)
+            return row
+        if made is not None and made.response.error is not None:
+            return made.response
+        return await self._behind_handle(run)
+
+    async def promote(
+        self, ctx: Context, upstream: Upstream, params: Members, *, ttl_ms: int | None, handle: bool
+    ) -> TaskRow | Response:
+        """Run a plain call behind a handle, or give the answer that came first (PROMOTE-1). Raises ShimError.
+
+        `handle`: only an error is an answer.
+        """
+        tasks = self._room.config.tasks
+        rerun = tasks.promote_rerun and await is_idempotent(
+            self._room.config, upstream, ctx, rawjson.string(params.get("name")) or ""
         )
-        self._room.keep(call)
-        await self._at_most(call, self._room.config.tasks.handle_after_ms)
-        if call.done():
-            made = call.result()
-            if isinstance(made, Created):
-                row = await record(
-                    self._room, ctx, upstream, made.reading, session_id=made.session_id,
-                    driven=session_id is not None, tool=rawjson.string(params.get("name")), meta=made.meta,
-                )  # fmt: skip
-                await upstream.keep(row)
-                return row
-            if made.response.error is not None:
-                return made.response
-        row = await self._hand_out(ctx, upstream, params, ttl_ms)
-        progress.pk = row.pk
-        follow = self._follow(behind, upstream, row, params, call, session_id)
-        self._calls[row.pk] = _Call(self._room.start(follow, f"local {row.pk}"))
-        return row
+        run = self._plain_run(ctx, upstream, params, ttl_ms)
+        made = await self._begun(run, tasks.promote_after_ms)
+        asks = made is not None and _more(run, made) is not None
+        if isinstance(made, Answered) and not asks and not (handle and made.response.error is None):
+            await run.overheard.settled(None)
+            return made.response
+        return await self._behind_handle(run, rerun=rerun)
 
     # -- what the verbs ask of a local task ----------------------------------------------------
 
     async def cancel(self, ctx: Context, row: TaskRow) -> bool:
         """Leave the call, which is how a call is cancelled, and end the task."""
-        call = self._calls.pop(row.pk, None)
-        if call is not None:
-            call.work.cancel()
+        if (run := self._runs.pop(row.pk, None)) is not None:
+            run.leave()
         await self._observer.end(row, End(Status.CANCELLED), ctx=ctx)
         return True
 
     async def answer(self, ctx: Context, row: TaskRow, asked: InputRow) -> bool:
-        """Take an answer to the call's question."""
-        del ctx
-        call = self._calls.get(row.pk)
-        if call is None:
+        """Take an answer to the call's question, or bring it to its session. Raises UpstreamFault."""
+        run = self._runs.get(row.pk)
+        if run is None:
             return False
-        call.answers[asked.key] = asked.response or b"{}"
-        call.answered.set()
+        if asked.upstream_id is not None:
+            return await run.overheard.answer(ctx, asked)
+        run.answers[asked.key] = asked.response or b"{}"
+        run.answered.set()
         return True
 
     async def ended(self, row: TaskRow) -> None:
         """Forget the call."""
-        self._calls.pop(row.pk, None)
+        self._runs.pop(row.pk, None)
 
     # -- the call ------------------------------------------------------------------------------
 
-    async def _at_most(self, call: "asyncio.Task[Created | Answered]", wait_ms: int) -> None:
+    def _plain_run(self, ctx: Context, upstream: Upstream, params: Members, ttl_ms: int | None) -> _Run:
+        """Make a run of a call that the server knows no task of."""
+        overheard = Overheard(self._questions, ctx)
+        behind = replace(_behind(ctx, overheard), takes_tasks=False, asking=overheard)
+
+        async def send(params: Members) -> Made:
+            return Answered(await upstream.plain(behind, CALL, params))
+
+        return _Run(behind, upstream, params, ttl_ms, send, overheard)
+
+    async def _begun(self, run: _Run, wait_ms: int) -> Made | None:
+        """Start a call and give what came of it in a while; None for one that goes on. Raises ShimError."""
+        run.first = asyncio.create_task(_sent(run), name="local-call")
+        self._room.keep(run.first)
+        if not wait_ms:
+            return None
         nap = asyncio.ensure_future(self._room.clock.sleep_ms(wait_ms))
+        asks = asyncio.ensure_future(run.overheard.asks.wait())
         try:
-            await asyncio.wait((call, nap), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((run.first, nap, asks), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            call.cancel()
+            run.first.cancel()
             raise
         finally:
             nap.cancel()
+            asks.cancel()
+        if not run.first.done():
+            return None
+        try:
+            return run.first.result()
+        except Exception:
+            await run.overheard.settled(None)
+            raise
 
-    async def _hand_out(
-        self, ctx: Context, upstream: Upstream, params: Members, ttl_ms: int | None
-    ) -> TaskRow:
+    async def _behind_handle(self, run: _Run, *, rerun: bool = False) -> TaskRow:
+        """Write the task down and let the call go on for it."""
+        try:
+            row = await self._hand_out(run)
+            if rerun:
+                await self._room.ledger.keep_call(row.pk, rawjson.join(run.params))
+        except BaseException:
+            await run.overheard.settled(None)
+            if run.first is not None:
+                run.first.cancel()
+            raise
+        await self._follow(run, row, 0)
+        return row
+
+    async def _hand_out(self, run: _Run) -> TaskRow:
         tasks, now = self._room.config.tasks, iso(self._room.clock.now_ms())
         task = Task(
             task_id=str(uuid.uuid4()), status=Status.WORKING, created_at=now, last_updated_at=now,
-            ttl_ms=ttl_ms if ttl_ms is not None else tasks.default_ttl_ms,
+            ttl_ms=run.ttl_ms if run.ttl_ms is not None else tasks.default_ttl_ms,
             poll_interval_ms=tasks.default_poll_interval_ms,
         )  # fmt: skip
         return await record(
-            self._room, ctx, upstream, Reading(task), session_id=None, driven=False,
-            tool=rawjson.string(params.get("name")), local=True,
+            self._room, run.ctx, run.upstream, Reading(task), session_id=None, driven=False,
+            tool=rawjson.string(run.params.get("name")), local=True,
         )  # fmt: skip
 
-    async def _follow(
-        self, ctx: Context, upstream: Upstream, row: TaskRow, params: Members,
-        call: "asyncio.Task[Created | Answered]", session_id: str | None,
-    ) -> None:  # fmt: skip
-        """Take what comes of the call into the task, however many rounds of questions it has."""
+    async def _again(self, upstream: Upstream, row: TaskRow, params: Members) -> None:
+        """Run a call once more that was under way when the shim died; what it asked it asks anew."""
+        ledger, ctx = self._room.ledger, self._room.own_context(row)
+        ctx = replace(ctx, capabilities=dict.fromkeys(row.kinds, b"{}"))
+        rounds = len(await ledger.inputs(row.pk, ("outstanding", "answered", "delivered", "closed")))
+        await ledger.close_inputs(row.pk)
+        ctx.trace.event("task.rerun", task_id=row.task_id)
+        await self._room.credential(ctx, row)
+        run = self._plain_run(ctx, upstream, params, row.ttl_ms)
+        await self._begun(run, 0)
+        await self._follow(run, row, rounds)
+
+    async def _follow(self, run: _Run, row: TaskRow, rounds: int) -> None:
+        self._runs[row.pk] = run
+        run.work = self._room.start(self._through(run, row, rounds), f"local {row.pk}")
+        await run.overheard.settled(row.pk)
+
+    async def _through(self, run: _Run, row: TaskRow, rounds: int) -> None:
+        """Take what comes of the call into the task, however many rounds of questions it has.
+
+        `rounds` were there before this run.
+        """
+        assert run.first is not None  # noqa: S101 - it was begun
         try:
-            made = await call
+            made = await run.first
             for number in range(self._room.config.tasks.input_rounds):
-                more = more_input(made.response.result) if isinstance(made, Answered) else None
+                more = _more(run, made)
                 if more is None:
                     break
-                responses = await self._ask(ctx, row, more, number)
-                retried = more.retry(params, responses)
-                made = await upstream.create(ctx, retried, row.ttl_ms, session_id=session_id)
-        except asyncio.CancelledError:
-            call.cancel()
-            raise
-        except ShimError as fault:
-            await self._observer.end(row, End(Status.FAILED, error=fault.error_object()), ctx=ctx)
+                for one in more.lenient:
+                    run.ctx.trace.lenient(one.rule, one.detail)
+                responses = await self._ask(run, row, more, rounds + number)
+                made = await run.send(more.retry(run.params, responses))
+        except Exception as exc:
+            fault = fault_of(exc)
+            end = End(Status.FAILED, error=(fault or internal()).error_object())
+            await self._observer.end(row, end, ctx=run.ctx)
+            if fault is None:
+                raise
             return
         if isinstance(made, Created):
-            await self._map(ctx, upstream, row, made, driven=session_id is not None)
+            await self._map(run, row, made)
         else:
-            await self._observer.end(row, self._end(made.response), ctx=ctx)
+            await self._observer.end(row, _end(run, made), ctx=run.ctx)
 
-    async def _map(
-        self, ctx: Context, upstream: Upstream, row: TaskRow, made: Created, *, driven: bool
-    ) -> None:
+    async def _map(self, run: _Run, row: TaskRow, made: Created) -> None:
         """Let the handle stand for the task that the server made after all."""
-        self._calls.pop(row.pk, None)
-        await self._room.ledger.map_task(row.pk, made.reading.task.task_id, made.session_id, driven=driven)
+        self._runs.pop(row.pk, None)
+        await self._room.ledger.map_task(
+            row.pk, made.reading.task.task_id, made.session_id, driven=run.driven
+        )
         row = await self._room.ledger.own_task(row.pk)
-        await upstream.keep(row)
+        if row.status in TERMINAL:  # cancelled in the same moment
+            with contextlib.suppress(ShimError, TaskUnknown, SessionLost):
+                await run.upstream.cancel(run.ctx, row)
+            return
+        await run.upstream.keep(row)
         task = made.reading.task
-        await self._observer.record(row, structs.replace(task, status=Status.WORKING), ctx=ctx)
+        await self._observer.record(row, structs.replace(task, status=Status.WORKING), ctx=run.ctx)
 
-    def _end(self, response: Response) -> End:
-        if response.result is None:
-            return End(Status.FAILED, error=response.error)
-        if more_input(response.result) is not None:
-            message = "the server asked again and again (tasks.input_rounds)"
-            return End(Status.FAILED, error=error(-32603, message))
-        return End(Status.COMPLETED, result=bare_result(response.result))
-
-    async def _ask(self, ctx: Context, row: TaskRow, more: MoreInput, number: int) -> dict[str, bytes]:
+    async def _ask(self, run: _Run, row: TaskRow, more: MoreInput, number: int) -> dict[str, bytes]:
         """Show a round's questions and wait for all their answers. Raises UpstreamFault."""
         own_keys = {f"{number + 1}.{key}": key for key in more.requests}
         shown = {own: more.requests[key] for own, key in own_keys.items()}
-        await self._questions.inline(ctx, row, shown)
+        await self._questions.inline(run.ctx, row, shown)
         outstanding = {one.key for one in await self._room.ledger.inputs(row.pk, ("outstanding", "answered"))}
         if not shown.keys() <= outstanding:
             raise UpstreamFault(-32603, "the server asks what the task's client did not declare", 502)
-        call = self._calls[row.pk]
-        while not shown.keys() <= call.answers.keys():
-            await call.answered.wait()
-            call.answered.clear()
-        return {key: call.answers[own] for own, key in own_keys.items()}
+        while not shown.keys() <= run.answers.keys():
+            await run.answered.wait()
+            run.answered.clear()
+        return {key: run.answers[own] for own, key in own_keys.items()}
 
 
-@dataclass(slots=True)
-class _Progress:
-    """Makes progress of the call the task's statusMessage, once there is one (ML-PROGRESS)."""
+async def _sent(run: _Run) -> Made:
+    return await run.send(run.params)
 
-    questions: Questions
-    pk: int | None = None
 
-    async def heard(self, message: Notification) -> None:
-        """Take a notification of the call."""
-        text = rawjson.string(message.params.get("message"))
-        if message.method == _PROGRESS and text and self.pk is not None:
-            await self.questions.progress(self.pk, text)
+def _behind(ctx: Context, overheard: Overheard) -> Context:
+    """Give the context of a call whose client may leave: what it says is overheard."""
+    return replace(ctx, notify=overheard.heard, progress_token=b'"progress"')
+
+
+def _is_modern(run: _Run) -> bool:
+    return run.upstream.dialect.era == "modern"
+
+
+def _more(run: _Run, made: Made) -> MoreInput | None:
+    """Read an answer that asks before it goes on, which only a modern server gives."""
+    return more_input(made.response.result) if isinstance(made, Answered) and _is_modern(run) else None
+
+
+def _end(run: _Run, made: Answered) -> End:
+    response = made.response
+    if response.result is None:
+        return End(Status.FAILED, error=response.error)
+    if _more(run, made) is not None:
+        message = "the server asked again and again (tasks.input_rounds)"
+        return End(Status.FAILED, error=error(-32603, message))
+    return End(Status.COMPLETED, result=bare_result(response.result) if _is_modern(run) else response.result)

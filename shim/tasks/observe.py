@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from shim.hub.codec import CodecError, Reading
+from shim.hub.rawjson import RawJsonError
 from shim.hub.status import TERMINAL, Status
 from shim.hub.task import Task
 from shim.ledger.records import TaskRow
@@ -15,7 +16,7 @@ from shim.tasks.results import Results
 from shim.tasks.room import Room
 from shim.tasks.terminal import End, end_of, error
 from shim.upstreams.base import Context, SessionLost, TaskUnknown
-from shim.wire.errors import lost_task, task_expired
+from shim.wire.errors import UpstreamFault, lost_task, task_expired
 
 _FRESH_AT_MOST_MS = 1_000
 _FRESH_SHARE = 4
@@ -141,9 +142,9 @@ class Observer:
             return await self.missed(ctx, row)
         except SessionLost:
             return row
-        except CodecError as exc:
+        except (CodecError, RawJsonError) as exc:
             ctx.trace.event("upstream.invalid", rule="HUB-4", detail=str(exc))
-            raise
+            raise UpstreamFault(-32603, f"the upstream's answer cannot be read: {exc}", 502) from exc
         return await self.take(ctx, row, reading)
 
     async def _advance(self, ctx: Context, row: TaskRow, task: Task) -> TaskRow:

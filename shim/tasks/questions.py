@@ -189,10 +189,10 @@ class Questions:
             if asked is None:
                 claim.onwards[key] = raw
                 continue
-            response = _as_response(ctx, asked, raw)
+            response = as_response(ctx, asked.kind, raw)
             if await self._room.ledger.answer_input(row.pk, key, response, by=by):
                 now_ms = self._room.clock.now_ms()
-                name = "input.declined" if _declined(response) else "input.answered"
+                name = "input.declined" if declined(response) else "input.answered"
                 ctx.trace.event(
                     name, task_id=row.task_id, key=key, kind=asked.kind, waited_ms=now_ms - asked.asked_ms
                 )
@@ -306,13 +306,14 @@ def _superseded(one: InputRow, asked: InputRow) -> bool:
     return open_there and (one.method, one.params) != (asked.method, asked.params)
 
 
-def _as_response(ctx: Context, asked: InputRow, raw: bytes) -> bytes:
+def as_response(ctx: Context, kind: str, raw: bytes) -> bytes:
     """Read an answer; a bare object for an elicitation is the accepted content (section 1 of the rules)."""
-    if asked.kind == "elicitation" and "action" not in rawjson.members(raw):
+    if kind == "elicitation" and "action" not in rawjson.members(raw):
         ctx.trace.lenient("ML-UPDATE", "inputResponses: object without action")
         return rawjson.join({"action": b'"accept"', "content": raw})
     return raw
 
 
-def _declined(response: bytes) -> bool:
+def declined(response: bytes) -> bool:
+    """Tell whether the user would not answer."""
     return rawjson.string(rawjson.members(response).get("action")) in {"decline", "cancel"}

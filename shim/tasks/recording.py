@@ -52,6 +52,7 @@ async def record(
     except IdCollision:
         # the id is taken (OWN-ID-MAP): the caller gets a minted one that maps to it
         row = await room.ledger.create_task(_renamed(new))
+    room.changes.made(row.caller, row.pk)
     ctx.trace.task_id = row.task_id
     ctx.trace.event("task.created", task_id=row.task_id, via=ctx.trace.corner, to=row.status, local=local)
     return row

@@ -16,6 +16,7 @@ from shim.tasks.idempotency import Idempotency
 from shim.tasks.listing import Listing
 from shim.tasks.local import LocalTasks
 from shim.tasks.observe import Observer
+from shim.tasks.parked import ParkedCalls
 from shim.tasks.questions import Questions
 from shim.tasks.results import Results
 from shim.tasks.room import Room
@@ -39,6 +40,7 @@ class Tasks:
         self.local = room.local = LocalTasks(room, self.observer, questions)
         self.watchers = Watchers(room, self.observer)
         self.idempotency = Idempotency(room, instance, dialects)
+        self.parked = ParkedCalls(room, keys, instance)
         self.hand_back = HandBack(room)
         self.listing = Listing(room, self.observer, keys)
         self.sweeper = Sweeper(room, self.observer)
@@ -52,6 +54,7 @@ class Tasks:
 
     async def close(self) -> None:
         """Call off what is open upstream, so that nothing is swallowed while no shim runs."""
+        await self.parked.close()
         await self.results.close()
         await self.room.close()
 
@@ -68,13 +71,17 @@ class Tasks:
         ttl_ms: int | None,
         session: SessionRow | None = None,
         handle: bool = False,
+        promoted: bool = False,
     ) -> TaskRow | Response:
         """Make a task, or give the answer that upstream gave instead. Raises ShimError.
 
         `handle`: the client cannot take an answer in its place; only an error is one (LM-CREATE).
+        `promoted`: the shim runs a plain call as the task (PROMOTE-1).
         """
-        local = self.local if handle else None
-        return await create(self.room, ctx, upstream, params, ttl_ms=ttl_ms, session=session, local=local)
+        return await create(
+            self.room, self.local, ctx, upstream, params,
+            ttl_ms=ttl_ms, session=session, handle=handle, promoted=promoted,
+        )  # fmt: skip
 
     async def get(self, ctx: Context, task_id: str) -> TaskRow:
         """Read a task of the caller's. Raises ShimError."""
@@ -101,7 +108,7 @@ class Tasks:
         return await cancel(self.room, self.observer, ctx, row, pin=pin)
 
     async def ended(self, ctx: Context, row: TaskRow) -> TaskRow:
-        """Wait until a task ends, looking at the pace upstream asks for. Raises ShimError."""
+        """Wait until a task ends, looking at the pace upstream asks for. Raises ClientFault, Denied."""
         return row if row.status in TERMINAL else await self.watchers.ended(ctx, row)
 
     async def page(

@@ -2,13 +2,16 @@
 
 import asyncio
 
+import structlog
+
 from shim.audit.trace import Trace
 from shim.ledger.records import TaskRow
 from shim.tasks.cancel import cancel
 from shim.tasks.observe import Observer
 from shim.tasks.room import Room
-from shim.wire.errors import ShimError
+from shim.upstreams.faults import fault_of
 
+log = structlog.get_logger("shim.tasks")
 _BATCH = 500
 _TOLD, _SEEN_TO = 1, 2
 
@@ -25,7 +28,10 @@ class Sweeper:
         """Sweep until the shim stops."""
         while True:
             await self._room.clock.sleep_ms(self._room.config.tasks.sweep_ms)
-            await self.once()
+            try:
+                await self.once()
+            except Exception:
+                log.exception("a sweep failed")  # the next one may go through
 
     async def once(self) -> None:
         """Sweep once: ended tasks lose payload, then row; open ones that nobody touches are seen to."""
@@ -66,6 +72,8 @@ class Sweeper:
                 return
             try:
                 await cancel(self._room, self._observer, ctx, row)
-            except ShimError:
+            except Exception as exc:
+                if fault_of(exc) is None:
+                    raise
                 return  # the next sweep tries again
         await ledger.set_abandoned(row.pk, _SEEN_TO)

@@ -27,7 +27,8 @@ def task_of(row: TaskRow, asked: Sequence[InputRow] = (), kinds: frozenset[str] 
             if one.kind in kinds
         }
         if not requests:
-            status, message, requests = Status.WORKING, message or UNSEEN, None
+            # with none outstanding they have been answered, and the server is about to go on
+            status, message, requests = Status.WORKING, message or (UNSEEN if asked else None), None
     return Task(
         task_id=row.task_id, status=status, status_message=message, created_at=row.created_at,
         last_updated_at=row.last_updated_at, ttl_ms=row.ttl_ms, poll_interval_ms=row.poll_interval_ms,
@@ -35,9 +36,12 @@ def task_of(row: TaskRow, asked: Sequence[InputRow] = (), kinds: frozenset[str] 
     )  # fmt: skip
 
 
-def with_tool_error(task: Task) -> Task:
-    """Show a task whose tool reported an error as `failed`, as the 2025-11-25 text has it (LM-GET)."""
-    if task.status is not Status.COMPLETED or task.result is None:
+def with_tool_error(task: Task, shown_as: str) -> Task:
+    """Show a task whose tool reported an error to a legacy client, by `legacy.tool_error_status` (LM-GET).
+
+    The 2025-11-25 text has it as `failed`; clients that then look no further see the error's first text.
+    """
+    if task.status is not Status.COMPLETED or task.result is None or shown_as == "completed":
         return task
     members = rawjson.members(task.result)
     if members.get("isError") != b"true":

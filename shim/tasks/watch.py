@@ -11,7 +11,8 @@ from shim.ledger.records import TaskRow
 from shim.tasks.observe import Observer
 from shim.tasks.room import Room
 from shim.upstreams.base import Context
-from shim.wire.errors import ClientFault, ShimError
+from shim.upstreams.http import Denied
+from shim.wire.errors import ClientFault, ShimError, UpstreamFault, task_expired
 
 _JITTER = (1.1, 1.2)
 _BACK_OFF = 5
@@ -24,8 +25,6 @@ class _Watch:
 
     watchers: int = 0
     poller: asyncio.Task[None] | None = None
-    fault: ClientFault | None = None
-    """Why there is nothing to wait for any more (the task has expired)."""
 
 
 class Watchers:
@@ -45,7 +44,7 @@ class Watchers:
         watch = self._watched.setdefault(row.pk, _Watch())
         watch.watchers += 1
         if watch.poller is None:
-            watch.poller = self._room.start(self._poll(row.pk, watch), f"watch {row.pk}")
+            watch.poller = self._room.start(self._poll(row.pk), f"watch {row.pk}")
         try:
             with self._room.changes.watching(row.pk, wake) as changed:
                 yield changed
@@ -56,18 +55,36 @@ class Watchers:
                 del self._watched[row.pk]
 
     async def ended(self, ctx: Context, row: TaskRow) -> TaskRow:
-        """Wait until a task ends. Raises ShimError: a fault of the caller's own is told at once."""
+        """Wait until a task ends. Raises ClientFault, Denied: a fault of the caller's own is told at once.
+
+        A server that is away is waited for: an error here would be taken for the task's own. Who comes to
+        a task that is watched already costs the server no look.
+        """
+        comes_first = row.pk not in self._watched
         with self.watching(row) as changed:
-            row = await self._observer.current(ctx, row)
-            while row.status not in TERMINAL:
-                if (fault := self._watched[row.pk].fault) is not None:
-                    raise fault
+            if comes_first:
+                await self._look(ctx, row)
+            while (row := await self.latest(row)).status not in TERMINAL:
                 await changed.wait()
                 changed.clear()
-                row = await self._room.ledger.own_task(row.pk)
         return row
 
-    async def _poll(self, pk: int, watch: _Watch) -> None:
+    async def latest(self, row: TaskRow) -> TaskRow:
+        """Give a watched task as it was last seen. Raises ClientFault where it has expired."""
+        row = await self._room.ledger.own_task(row.pk)
+        if row.purged:
+            raise task_expired()
+        return row
+
+    async def _look(self, ctx: Context, row: TaskRow) -> None:
+        try:
+            await self._observer.current(ctx, row)
+        except Denied:
+            raise
+        except UpstreamFault:
+            return
+
+    async def _poll(self, pk: int) -> None:
         """Look at the task until it ends; a server that is away is asked more slowly, and waited for.
 
         The first look is the watcher's own.
@@ -80,11 +97,10 @@ class Watchers:
             await room.credential(ctx, row)
             try:
                 await self._observer.current(ctx, row)
-            except ClientFault as fault:
-                watch.fault = fault
-                room.changes.publish(pk)
-                return
+            except ClientFault:  # it has expired
+                break
             except ShimError:
                 slowness = _BACK_OFF
             else:
                 slowness = 1
+        room.changes.publish(pk)  # what time ended was told to nobody

@@ -35,6 +35,8 @@ class Context:
     headers: Sequence[tuple[str, str]] = ()
     """Headers of the request that the allow-list lets through (HEADERS)."""
     notify: Notify | None = None
+    asking: "Asking | None" = None
+    """Who takes a question that belongs to the call; None: nobody can be asked (ML-MRTR)."""
     progress_token: bytes | None = None
     """The client's own token, raw; what goes upstream is the shim's (IDS)."""
     log_level: str | None = None
@@ -94,6 +96,19 @@ class Question:
     task_pk: int | None
     refuse: Callable[[int, str], Awaitable[None]]
     """Answers the server with a JSON-RPC error."""
+    answer: Callable[[Context, bytes], Awaitable[bool]]
+    """Answers the server with a result; False when it is not taken. Raises SessionLost, Denied,
+    UpstreamFault."""
+
+
+class Asking(Protocol):
+    """A call that may be asked something while it runs: a parked one, or one behind a local task's handle."""
+
+    called_off: bool
+    """True once nobody may come for the call's answer: it is to end at the server too."""
+
+    async def question(self, question: Question) -> None:
+        """Take up a question of the call."""
 
 
 class SessionEvents(Protocol):
@@ -162,13 +177,13 @@ class Upstream(Holder, Protocol):
         """Send a request that makes no task and give its answer."""
 
     async def listen(self, ctx: Context, params: Members, heard: Notify) -> bool:
-        """Subscribe until the server ends it or the caller leaves; False where it has no subscriptions."""
+        """Subscribe until the server ends it or the caller leaves; False where it has no subscriptions.
+
+        First the server's acknowledgement is heard, then what it announces.
+        """
 
     async def tool_support(self, ctx: Context, tool: str) -> str:
         """Tell whether the tool runs as a task: required, optional or forbidden (ML-CREATE)."""
-
-    def tools_changed(self, session_id: str) -> None:
-        """Read the tools again that a session's caller has."""
 
     async def accepts_session(self, ctx: Context, session_id: str) -> bool:
         """Tell whether the server takes a request of this caller's on a session (OWN-ADOPT)."""

@@ -27,8 +27,6 @@ _KEEPALIVE_S = 4
 _OWN_HEADERS = (("Accept-Encoding", "identity"), ("User-Agent", "taskshim"))
 """Sent unless the request brings its own; complete, so that the client library adds none of its defaults."""
 
-_AT_LEISURE = contextlib.nullcontext()
-
 _NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 _BROKEN_OFF = (aiohttp.ClientError, OSError, ValueError)
 
@@ -121,13 +119,13 @@ class Link:
     ) -> aiohttp.ClientResponse:
         """Send a request and give the answer once its headers are in. Raises NeverSent, Interrupted.
 
-        `patient` waits for the headers without a limit: a tool may take hours.
+        `patient` waits for them without a limit: a tool may take hours.
         """
         sent = CIMultiDict(headers)
         for name, value in _OWN_HEADERS:
             sent.setdefault(name, value)
         try:
-            async with _AT_LEISURE if patient else asyncio.timeout(self.limits.answer_timeout_ms / 1000):
+            async with self.in_time(patient=patient):
                 response = await self._client.request(
                     method, self._address, data=body, headers=sent, allow_redirects=False
                 )
@@ -136,10 +134,20 @@ class Link:
         except _NEVER_SENT as exc:
             self._health(up=False, evidence=type(exc).__name__)
             raise NeverSent(-32603, f"the upstream cannot be reached: {type(exc).__name__}", 502) from exc
-        except TimeoutError as exc:
-            raise Interrupted(-32603, "the upstream did not answer in time", 504) from exc
         except _BROKEN_OFF as exc:
             raise _interrupted(exc) from exc
+
+    @contextlib.asynccontextmanager
+    async def in_time(self, *, patient: bool) -> AsyncIterator[None]:
+        """Bound what is done with the upstream, unless `patient`. Raises Interrupted."""
+        bound = asyncio.timeout(None if patient else self.limits.answer_timeout_ms / 1000)
+        try:
+            async with bound:
+                yield
+        except TimeoutError as exc:
+            if not bound.expired():
+                raise
+            raise Interrupted(-32603, "the upstream did not answer in time", 504) from exc
 
     @contextlib.contextmanager
     def counting(self, method: str) -> Iterator[Counted]:

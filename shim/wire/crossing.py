@@ -5,6 +5,7 @@ from typing import Protocol
 from shim.hub import rawjson
 from shim.hub.rawjson import Members
 from shim.wire.envelope import ModernMeta, discover_result, legacy_params, modern_result
+from shim.wire.modern import with_tasks
 
 
 class Crossing(Protocol):
@@ -52,6 +53,5 @@ class ToModern:
         return rawjson.join({"resultType": b'"complete"', **members})
 
     def discovered(self, init: Members, *, has_tasks: bool) -> bytes:
-        """Keep it."""
-        del has_tasks
-        return rawjson.join(init)
+        """Keep it; tasks that only the shim has are offered too (PROMOTE-1)."""
+        return rawjson.join(with_tasks(init) if has_tasks else init)

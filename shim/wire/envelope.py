@@ -12,10 +12,13 @@ from shim.hub.memo import remembered
 from shim.hub.rawjson import Members, RawJsonError
 from shim.wire.era import META_VERSION, MODERN_VERSIONS
 from shim.wire.errors import (
+    HEADER_MISMATCH,
     INTERNAL,
     INVALID_PARAMS,
+    MISSING_CAPABILITY,
     RESOURCE_NOT_FOUND,
     TASKS_EXTENSION,
+    UNSUPPORTED_VERSION,
     URL_ELICITATION,
     UpstreamFault,
     invalid_params,
@@ -53,6 +56,8 @@ _NO_CACHE = {"ttlMs": b"0", "cacheScope": b'"private"'}
 _OBJECT = b"{"
 _MODERN_CODES = {RESOURCE_NOT_FOUND: INVALID_PARAMS, URL_ELICITATION: INTERNAL}
 """What stands in the modern era for a code of the old one that has none there."""
+_LEGACY_CODES = dict.fromkeys((HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION), INTERNAL)
+"""And in the old era for one of the modern: what its client cannot have done wrong."""
 
 
 class ModernMeta(msgspec.Struct, frozen=True):
@@ -104,7 +109,7 @@ def _read_meta(raw: bytes) -> ModernMeta:
         capabilities=kinds,
         declared=capabilities,
         declares_tasks=_declared(extensions.get(TASKS_EXTENSION)),
-        log_level=rawjson.string(meta.get(META_LOG_LEVEL)),
+        log_level=_level(meta.get(META_LOG_LEVEL)),
         progress_token=meta.get("progressToken"),
         foreign={key: value for key, value in meta.items() if key not in _ENVELOPE_META},
     )
@@ -159,11 +164,20 @@ def discover_result(init: Members, *, has_tasks: bool) -> bytes:
 
 def modern_error(error: bytes) -> tuple[int, str, bytes | None]:
     """Give an upstream's error as modern clients know it: code, message, data (ERRORS)."""
+    return _as_known(error, _MODERN_CODES)
+
+
+def legacy_error(error: bytes) -> tuple[int, str, bytes | None]:
+    """Give an upstream's error as legacy clients know it: code, message, data (KEYS)."""
+    return _as_known(error, _LEGACY_CODES)
+
+
+def _as_known(error: bytes, codes: Mapping[int, int]) -> tuple[int, str, bytes | None]:
     members = rawjson.members(error)
     raw_code = rawjson.decode(members.get("code", b"-32603"))
-    code = raw_code if isinstance(raw_code, int) and not isinstance(raw_code, bool) else -32603
+    code = raw_code if isinstance(raw_code, int) and not isinstance(raw_code, bool) else INTERNAL
     message = rawjson.string(members.get("message")) or ""
-    return _MODERN_CODES.get(code, code), message, members.get("data")
+    return codes.get(code, code), message, members.get("data")
 
 
 def recoded(error: bytes) -> bytes:
@@ -188,6 +202,15 @@ def strip_related_task(result: bytes) -> bytes:
     else:
         del members["_meta"]
     return rawjson.join(members)
+
+
+def without_related_task(params: Members) -> Members:
+    """Give a notification's params without the related-task key."""
+    meta = _object(params.get("_meta"))
+    if meta.pop(RELATED_TASK, None) is None:
+        return params
+    rest = {key: value for key, value in params.items() if key != "_meta"}
+    return {**rest, "_meta": rawjson.join(meta)} if meta else rest
 
 
 def with_related_task(result: bytes, task_id: str) -> bytes:
@@ -238,6 +261,16 @@ def fit_capabilities(init: bytes, *, tasks: bool) -> bytes:
     return rawjson.join(members)
 
 
+def offers_task_calls(init: bytes) -> bool:
+    """Tell whether an initialize result offers tools/call as tasks."""
+    capabilities = rawjson.decode(rawjson.members(init).get("capabilities", b"{}"))
+    for key in ("tasks", "requests", "tools", "call"):
+        if not isinstance(capabilities, dict) or capabilities.get(key) is None:
+            return False
+        capabilities = capabilities[key]
+    return True
+
+
 def tool_names(result: bytes) -> list[str]:
     """Give the names in a tools/list result."""
     tools = _items(rawjson.members(result).get("tools", b"[]"))
@@ -246,16 +279,26 @@ def tool_names(result: bytes) -> list[str]:
 
 
 def tools_with_support(result: bytes, support: Mapping[str, str]) -> bytes:
-    """Say in a tools/list result which tools can run as tasks."""
+    """Say in a tools/list result which tools can run as tasks; one that is not named stays as it is."""
     members = rawjson.members(result)
 
     def supported(tool: Members) -> Members:
-        said = support.get(rawjson.string(tool.get("name")) or "", "forbidden")
-        return {**tool, "execution": rawjson.encode({"taskSupport": said})}
+        said = support.get(rawjson.string(tool.get("name")) or "")
+        return tool if said is None else {**tool, "execution": rawjson.encode({"taskSupport": said})}
 
     if "tools" in members:
         members["tools"] = _each_tool(members["tools"], supported)
     return rawjson.join(members)
+
+
+def without_tools(result: bytes, is_out: Callable[[Members], bool]) -> bytes:
+    """Leave tools out of a tools/list result; one that needs none left out stays as it came."""
+    members = rawjson.members(result)
+    tools = _items(members.get("tools", b"[]"))
+    kept = [tool for tool in tools if not is_out(tool)]
+    if len(kept) == len(tools):
+        return result
+    return rawjson.join({**members, "tools": b"[" + b",".join(map(rawjson.join, kept)) + b"]"})
 
 
 def _each_tool(tools: bytes, change: Callable[[Members], Members]) -> bytes:
@@ -274,6 +317,11 @@ _list = msgspec.json.Decoder(list[msgspec.Raw])
 
 def _without_execution(tool: Members) -> Members:
     return {key: value for key, value in tool.items() if key != "execution"}
+
+
+def _level(raw: bytes | None) -> str | None:
+    """Read a log level; what is no string is no level that anyone knows."""
+    return None if raw is None else rawjson.string(raw) or ""
 
 
 def _object(raw: bytes | None) -> Members:

@@ -34,7 +34,7 @@ def check_modern_headers(
     if member is None:
         return ()
     named = rawjson.string(request.params.get(member))
-    given = _single(headers, "Mcp-Name")
+    given = single(headers, "Mcp-Name")
     if given is None and named is None and member == "taskId":
         return ()  # there is nothing to mirror; the method says what is missing
     if given is None and member == "taskId" and missing_name == "allow":
@@ -75,14 +75,14 @@ def _mirrored_member(method: str) -> str | None:
 
 
 def _require(headers: CIMultiDictProxy[str], name: str, expected: str) -> None:
-    given = _single(headers, name)
+    given = single(headers, name)
     if given is None:
         raise header_mismatch(f"{name} is missing; it must be {expected!r}")
     if given != expected:
         raise header_mismatch(f"{name} does not match the body's {expected!r}")
 
 
-def _single(headers: CIMultiDictProxy[str], name: str) -> str | None:
+def single(headers: CIMultiDictProxy[str], name: str) -> str | None:
     """Give a header's one value, without the white space around it; doubled and different is refused."""
     values = {value.strip() for value in headers.getall(name, ())}
     if len(values) > 1:

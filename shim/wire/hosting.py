@@ -2,10 +2,10 @@
 
 from shim.hub import rawjson
 from shim.hub.rawjson import Members
-from shim.wire.envelope import META_SERVER_INFO, META_SUBSCRIPTION, RELATED_TASK
+from shim.wire.envelope import META_SERVER_INFO, RELATED_TASK
 from shim.wire.era import LEGACY_VERSIONS
 from shim.wire.jsonrpc import Response
-from shim.wire.modern import bare_result
+from shim.wire.modern import META_OF_SERVER, bare_result
 
 _TASKS = b'{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}'
 _NOT_FOUND_LEGACY = -32002
@@ -22,7 +22,8 @@ def initialize_result(discovered: Members, asked: str | None, *, name: str, task
     """
     version = asked if asked in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
     capabilities = _object(discovered.get("capabilities"))
-    capabilities.pop("extensions", None)
+    for key in ("extensions", "tasks"):
+        capabilities.pop(key, None)
     if tasks:
         capabilities["tasks"] = _TASKS
     info = _object(discovered.get("_meta")).get(META_SERVER_INFO)
@@ -64,17 +65,18 @@ def legacy_result(result: bytes) -> tuple[bytes, str | None]:
     return rawjson.join(members), "structuredContent"
 
 
-def without_subscription(params: Members) -> Members:
-    """Give a notification's params without the id of the subscription it came by (KEYS)."""
+def legacy_notice(params: Members) -> Members:
+    """Give the params of a modern server's notification as legacy clients know them (KEYS)."""
     meta = _object(params.get("_meta"))
-    if meta.pop(META_SUBSCRIPTION, None) is None:
+    if META_OF_SERVER.isdisjoint(meta):
         return params
+    meta = {key: value for key, value in meta.items() if key not in META_OF_SERVER}
     rest = {key: value for key, value in params.items() if key != "_meta"}
     return {**rest, "_meta": rawjson.join(meta)} if meta else rest
 
 
-def legacy_error(response: Response, method: str) -> Response:
-    """Give a modern server's error as legacy clients know it: a missing resource has a code of its own."""
+def missing_resource(response: Response, method: str) -> Response:
+    """Give a modern server's error to a legacy client: a missing resource has a code of its own there."""
     error = rawjson.members(response.error or b"{}")
     missing = (
         method == "resources/read"

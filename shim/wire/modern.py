@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from shim.hub import rawjson
-from shim.hub.codec import Reading, read_task
+from shim.hub.codec import CodecError, Lenient, Reading, read_question, read_task
 from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.wire.envelope import (
@@ -14,10 +14,13 @@ from shim.wire.envelope import (
     META_CLIENT_INFO,
     META_LOG_LEVEL,
     META_SERVER_INFO,
+    META_SUBSCRIPTION,
 )
 from shim.wire.era import META_VERSION, MODERN_VERSIONS
 from shim.wire.errors import TASKS_EXTENSION, UpstreamFault
 
+META_OF_SERVER = frozenset((META_SERVER_INFO, META_SUBSCRIPTION))
+"""What a modern server says of itself in `_meta`."""
 _OF_THE_ENVELOPE = ("resultType", "ttlMs", "cacheScope", "inputRequests", "requestState")
 
 
@@ -58,11 +61,22 @@ def has_tasks(discovered: Members) -> bool:
     return extensions.get(TASKS_EXTENSION, b"")[:1] == b"{"
 
 
+def with_tasks(discovered: Members) -> Members:
+    """Give a discover result that offers the tasks extension; one that does stays as it came."""
+    if has_tasks(discovered):
+        return discovered
+    capabilities = _object(discovered.get("capabilities"))
+    extensions = {**_object(capabilities.get("extensions")), TASKS_EXTENSION: b"{}"}
+    offered = rawjson.join({**capabilities, "extensions": rawjson.join(extensions)})
+    return {**discovered, "capabilities": offered}
+
+
 class MoreInput(msgspec.Struct, frozen=True):
     """A server's answer that asks before it goes on: questions by key, and the state to send back."""
 
     requests: Mapping[str, bytes]
     state: bytes | None
+    lenient: tuple[Lenient, ...] = ()
 
     def retry(self, params: Members, responses: Members) -> Members:
         """Give the params of the call sent once more, with the answers and the state as it came."""
@@ -78,7 +92,12 @@ def more_input(result: bytes | None) -> MoreInput | None:
     requests = members.get("inputRequests", b"{}")
     if requests[:1] != b"{":
         raise UpstreamFault(-32603, "the upstream's inputRequests are no object", 502)
-    return MoreInput(rawjson.members(requests), members.get("requestState"))
+    lenient: list[Lenient] = []
+    try:
+        read = {key: read_question(raw, lenient) for key, raw in rawjson.members(requests).items()}
+    except CodecError as exc:
+        raise UpstreamFault(-32603, f"the upstream's inputRequests cannot be read: {exc}", 502) from exc
+    return MoreInput(read, members.get("requestState"), tuple(lenient))
 
 
 def read_shown(dialect: Dialect, members: Members) -> Reading:
@@ -95,9 +114,9 @@ def bare_result(result: bytes) -> bytes:
     for key in _OF_THE_ENVELOPE:
         members.pop(key, None)
     meta = _object(members.get("_meta"))
-    if meta.pop(META_SERVER_INFO, None) is not None:
-        if meta:
-            members["_meta"] = rawjson.join(meta)
+    if not META_OF_SERVER.isdisjoint(meta):
+        if rest := {key: value for key, value in meta.items() if key not in META_OF_SERVER}:
+            members["_meta"] = rawjson.join(rest)
         else:
             del members["_meta"]
     return rawjson.join(members)

@@ -101,7 +101,7 @@ def test_requests_keep_their_length_whatever_their_id(*, modern: bool) -> None:
     assert len(first) == len(later)
     head, body = later.split(b"\r\n\r\n")
     assert f"Content-Length: {len(body)}".encode() in head
-    assert b'"id": 1000123456' in body
+    assert b'"id":1000123456' in body
     assert (b"Mcp-Name: echo" in head) is modern
 
 

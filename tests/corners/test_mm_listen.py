@@ -18,6 +18,9 @@ LISTEN, TOLD = "subscriptions/listen", "notifications/tasks"
 BOB = {"Authorization": "Bearer bob"}
 
 
+UPDATED = "notifications/tasks/updated"
+
+
 def wanted(*ids: str, **flags: bool) -> dict[str, Any]:
     """A filter."""
     return {"notifications": {"taskIds": list(ids), **flags}}
@@ -95,8 +98,11 @@ async def test_ids_on_the_stream_are_the_ones_their_owner_knows(tmp_path: Path) 
             assert await answer.message() == acknowledged(own_id)
             await stream.send(told(TOLD, **task("task-1")))
             assert await answer.message() == told(TOLD, **task(own_id))
-            await stream.send(told(TOLD, task=task("task-1")))
-            assert await answer.message() == told(TOLD, task=task(own_id))
+            for told_so in (told(TOLD, task=task("task-1")), told(UPDATED, **task("task-1"))):
+                await stream.send(told_so)
+                assert await answer.message() == told(TOLD, **task(own_id))
+    details = [event["detail"] for event in mm.events("lenient") if event["rule"] == "section-1"]
+    assert details == ["nested task", UPDATED]
 
 
 @pytest.mark.rule("HUB-1")

@@ -12,16 +12,16 @@ from typing import Any
 
 @asynccontextmanager
 async def shim(
-    upstream: str, folder: Path, port: int, **tasks: Any
+    upstream: str, folder: Path, port: int, *, dialect: str = "experimental", **tasks: Any
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """Run the shim until the block ends, by kill -9 if it still runs then; `tasks` go into the config."""
     config = folder / "shim.toml"
     options = "".join(f"{name} = {json.dumps(value)}\n" for name, value in tasks.items())
     config.write_text(
-        f'[[upstream]]\nurl = "{upstream}"\ndialect = "experimental"\n[listen]\nport = {port}\n'
+        f'[[upstream]]\nurl = "{upstream}"\ndialect = "{dialect}"\n[listen]\nport = {port}\n'
         f'[admin]\nenabled = false\n[ledger]\npath = "{folder / "ledger.db"}"\n'
         f'[identity]\nkey_file = "{folder / "shim.key"}"\n[audit]\npath = "{audit_of(folder)}"\n'
-        f"[tasks]\n{options}"
+        f"[tasks]\n{options}[legacy]\nredeliver_after_ms = 1\n"
     )
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "shim.cli.main", "serve", "--config", str(config),

@@ -52,9 +52,10 @@ KEYS = [
     (section, key)
     for section, keys in {
         "methods": "create get result list update cancel answer status_notification",
-        "create": "style reply first",
+        "create": "style reply member first",
         "fields": "task_id status status_message created_at last_updated_at ttl poll_interval "
         "input_requests input_responses result error",
+        "members": "tasks cursor next_cursor",
         "carries": "ttl_always input_stream related_task ack cancel_of_ended tool_support",
     }.items()
     for key in keys.split()
@@ -69,7 +70,10 @@ def test_a_missing_key_is_named_with_its_table(name: str, section: str, key: str
     assert refusal(text) == f"site.toml:{line(text, '[', section)}: {section}.{key}: is missing"
 
 
-@pytest.mark.parametrize("section", ["methods", "create", "fields", "carries", "outwards", "inwards"])
+SECTIONS = ("methods", "create", "fields", "members", "carries", "outwards", "inwards")
+
+
+@pytest.mark.parametrize("section", SECTIONS)
 def test_a_missing_table_is_named(section: str) -> None:
     text = re.sub(rf"^\[{section}\].*?(?=^\[)", "", TEXT["experimental"], flags=re.MULTILINE | re.DOTALL)
     assert refusal(text) == f"site.toml:1: {section}: is missing"
@@ -112,6 +116,10 @@ ONE_CHANGE = [
     ("methods", "result", "false", "but fields.result or fields.error is false"),
     ("methods", "delete", '"tasks/delete"', "is no key of a dialect's table"),
     ("fields", "status_message", '"status"', "'status' is fields.status already"),
+    ("members", "cursor", '"taskId"', "'taskId' is fields.task_id already"),
+    ("members", "tasks", "false", "false, but methods.list is a method"),
+    ("fields", "input_responses", "false", "false, but methods.answer is a method"),
+    ("create", "member", '""', "String should have at least 1 character"),
     ("fields", "task_id", "false", "Input should be a valid string"),
     ("carries", "ack", '"yes"', "Input should be a valid boolean"),
     ("carries", "ack", "1", "Input should be a valid boolean"),

@@ -1,3 +1,5 @@
+import asyncio
+
 from msgspec.structs import replace
 
 from shim.hub.status import Status
@@ -10,17 +12,25 @@ SENT = AskRow(session_id="s", request_id=b'"ts-1-1"', task_pk=1, key="k", sent_m
 
 async def test_a_question_keeps_the_id_it_was_first_sent_under(ledger: SqliteLedger) -> None:
     await ledger.add_input(new_input(1, "k"))
-    assert await ledger.ask(SENT) == SENT
-    again = replace(SENT, request_id=b'"ts-1-2"', sent_ms=9)
-    assert await ledger.ask(again) == SENT
-    await ledger.asked_again(replace(SENT, sent_ms=9, event_id="1-7"))
-    assert await ledger.asks_of(1) == [replace(SENT, sent_ms=9, event_id="1-7")]
+    assert await ledger.ask(SENT, unless_since_ms=0) == SENT
+    again = replace(SENT, request_id=b'"ts-1-2"', sent_ms=9, event_id="1-7")
+    assert await ledger.ask(again, unless_since_ms=4) is None
+    kept = replace(SENT, sent_ms=9, event_id="1-7")
+    assert await ledger.ask(again, unless_since_ms=5) == kept
+    assert await ledger.asks_of(1) == [kept]
+
+
+async def test_a_question_is_sent_over_one_session_at_a_time(ledger: SqliteLedger) -> None:
     other = replace(SENT, session_id="t", request_id=b'"ts-1-3"')
-    assert await ledger.ask(other) == other
+    second = replace(SENT, session_id="t", request_id=b'"ts-1-4"', key="l")
+    sent = await asyncio.gather(*(ledger.ask(one, unless_since_ms=4) for one in (SENT, other, second)))
+    assert sent == [SENT, None, second]
+    await ledger.ask_is_due(SENT)
+    assert await ledger.ask(other, unless_since_ms=4) is not None
 
 
 async def test_an_answer_finds_its_question_by_session_and_id(ledger: SqliteLedger) -> None:
-    await ledger.ask(SENT)
+    await ledger.ask(SENT, unless_since_ms=0)
     assert await ledger.asked_under("s", SENT.request_id) == SENT
     assert await ledger.asked_under("t", SENT.request_id) is None
     assert await ledger.asked_under("s", b'"ts-1-2"') is None
@@ -28,7 +38,7 @@ async def test_an_answer_finds_its_question_by_session_and_id(ledger: SqliteLedg
 
 async def test_only_what_is_outstanding_is_sent_again(ledger: SqliteLedger) -> None:
     await ledger.add_input(new_input(1, "k"))
-    await ledger.ask(SENT)
+    await ledger.ask(SENT, unless_since_ms=0)
     assert await ledger.asks("s") == [SENT]
     await ledger.answer_input(1, "k", b"{}", by="session")
     assert await ledger.asks("s") == []

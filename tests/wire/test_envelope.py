@@ -360,7 +360,7 @@ def test_what_tools_support_is_said_per_tool() -> None:
     assert json.loads(envelope.tools_with_support(listed, {"a": "optional"})) == {
         "tools": [
             {"name": "a", "inputSchema": {"x": 1.1}, "execution": {"taskSupport": "optional"}},
-            {"name": "b", "execution": {"taskSupport": "forbidden"}},
+            {"name": "b", "execution": {"taskSupport": "required"}},
         ]
     }
 

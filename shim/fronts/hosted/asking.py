@@ -7,13 +7,12 @@ before the question is sent. A plain call's question lives as long as the call d
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from msgspec import structs
-
 from shim.config import Config
 from shim.fronts.hosted.streams import EventIds, Streams, reached
 from shim.hub import rawjson
+from shim.hub.status import TERMINAL
 from shim.ledger.records import AskRow, InputRow, InputState, SessionRow, TaskRow
-from shim.tasks.questions import KINDS
+from shim.tasks.questions import KINDS, as_response
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Context
 from shim.wire.envelope import question_params, with_related_task
@@ -50,10 +49,12 @@ class Asking:
 
         `sent` is what went over this stream, by key; `related` names the task in the question.
         """
+        # the end closes what is still open (INPUT-END)
+        ended = (await self._ledger.own_task(row.pk)).status in TERMINAL
         questions = await self._ledger.inputs(row.pk, _ALL)
-        asks = await self._ledger.asks_of(row.pk)
+        asks = await self._ledger.asks_of(row.pk) if questions else []
         for asked in questions:
-            if asked.state != "outstanding":
+            if ended or asked.state != "outstanding":
                 if asked.key in sent and asked.by != "session":
                     await self._call_off(sent[asked.key], say)
                 sent.pop(asked.key, None)
@@ -70,7 +71,7 @@ class Asking:
             if reached(last_event_id or "", one.event_id):
                 had.setdefault(one.task_pk, {})[one.key] = one
             else:
-                await self._ledger.asked_again(structs.replace(one, sent_ms=0))
+                await self._ledger.ask_is_due(one)
         return had
 
     async def _send(
@@ -78,19 +79,18 @@ class Asking:
         asks: list[AskRow], *, related: bool,
     ) -> None:  # fmt: skip
         now_ms = self._tasks.room.clock.now_ms()
-        before = [one for one in asks if one.key == asked.key]
-        own = next((one for one in before if one.session_id == session.session_id), None)
-        due_ms = max((one.sent_ms for one in before), default=0) + self._config.legacy.redeliver_after_ms
-        if before and now_ms < due_ms:
+        lately_ms = now_ms - self._config.legacy.redeliver_after_ms
+        if any(one.key == asked.key and one.sent_ms > lately_ms for one in asks):
             return
-        ask = AskRow(
-            session_id=session.session_id, request_id=own.request_id if own else self._ids.next(),
-            task_pk=row.pk, key=asked.key, sent_ms=now_ms, event_id=self._events.next(),
+        ask = await self._ledger.ask(
+            AskRow(
+                session_id=session.session_id, request_id=self._ids.next(), task_pk=row.pk, key=asked.key,
+                sent_ms=now_ms, event_id=self._events.next(),
+            ),
+            unless_since_ms=lately_ms,
         )  # fmt: skip
-        if own is None:
-            await self._ledger.ask(ask)
-        else:
-            await self._ledger.asked_again(ask)
+        if ask is None:  # another stream was faster
+            return
         sent[asked.key] = ask
         params = with_related_task(asked.params, row.task_id) if related else asked.params
         await say(write_request(ask.request_id, asked.method, rawjson.members(params)), ask.event_id)
@@ -121,7 +121,10 @@ class Asking:
                 waiting[key] = (kind, rid, answer)
                 params = rawjson.members(question_params(question.get("params", b"{}")))
                 await say(write_request(rid, method, params), self._events.next())
-            return {key: _answer(kind, await answer) for key, (kind, _, answer) in waiting.items()}
+            return {
+                key: as_response(ctx, kind, _answer(kind, await answer))
+                for key, (kind, _, answer) in waiting.items()
+            }
         finally:
             for _, rid, _ in waiting.values():
                 self._calls.pop((session.session_id, rid), None)

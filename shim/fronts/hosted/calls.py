@@ -19,7 +19,7 @@ from shim.tasks.recording import record
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Created, Upstream
 from shim.wire.errors import UpstreamFault
-from shim.wire.hosting import legacy_error, legacy_result
+from shim.wire.hosting import legacy_result, missing_resource
 from shim.wire.jsonrpc import Notification, Response, write_error, write_result
 from shim.wire.modern import more_input
 
@@ -45,6 +45,8 @@ class Calls:
             if more is None:
                 break
             asked.ctx.trace.rule("LM-MRTR")
+            for one in more.lenient:
+                asked.ctx.trace.lenient(one.rule, one.detail)
             responses = await self._asking.call(asked.ctx, asked.session, more.requests, asked.reply.event)
             made = await self._send(asked, more.retry(params, responses))
         if not isinstance(made, Response):
@@ -59,7 +61,7 @@ class Calls:
         """Send a server's answer as legacy clients know it."""
         if response.result is None:
             return await asked.reply.send(
-                answer(asked.message.id, legacy_error(response, asked.message.method))
+                answer(asked.message.id, missing_resource(response, asked.message.method))
             )
         result, dropped = legacy_result(response.result)
         if dropped is not None:
@@ -99,13 +101,12 @@ class _Hold:
         self._steps = 0
 
     async def ended(self, row: TaskRow) -> TaskRow:
-        """Wait, and say what happens meanwhile."""
+        """Wait, and say what happens meanwhile. Raises ClientFault where the task has expired."""
         asked, message = self._asked, row.status_message
         with self._tasks.watchers.watching(row) as changed:
             while row.status not in TERMINAL:
                 changed.clear()
-                if asked.session is not None:
-                    await self._asking.task(row, asked.session, asked.reply.event, self._sent, related=False)
+                await self._ask(row)
                 if row.status_message != message:
                     message = row.status_message
                     await self._progress(message)
@@ -114,8 +115,14 @@ class _Hold:
                         await changed.wait()
                 except TimeoutError:
                     await asked.reply.comment()
-                row = await self._tasks.room.ledger.own_task(row.pk)
+                row = await self._tasks.watchers.latest(row)
+        await self._ask(row)  # calls off what was asked and not answered (INPUT-END)
         return row
+
+    async def _ask(self, row: TaskRow) -> None:
+        """Send what the task asks to a client that can answer: one with a session."""
+        if (session := self._asked.session) is not None:
+            await self._asking.task(row, session, self._asked.reply.event, self._sent, related=False)
 
     async def _progress(self, message: str | None) -> None:
         """Say a task's statusMessage as progress, to a client that asked for it."""

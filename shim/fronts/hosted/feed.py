@@ -42,6 +42,7 @@ class Feed:
         streams: Streams,
     ) -> None:  # fmt: skip
         self._keepalive_s = config.legacy.keepalive_ms / 1000
+        self._tool_error_status = config.legacy.tool_error_status
         self._tasks_at_most = config.limits.open_tasks_per_caller
         self._tasks = tasks
         self._asking = asking
@@ -88,8 +89,12 @@ class Feed:
         rows = await ledger.list_tasks(
             ctx.caller.key, after=None, limit=self._tasks_at_most, client_session=session.session_id
         )
-        touched = [await ledger.own_task(pk) for pk in stream.touched if pk not in shown]
-        rows += [row for row in touched if not self._streams.is_open(row.client_session)]
+        for pk in [pk for pk in stream.touched if pk not in shown]:
+            row = await ledger.own_task(pk)
+            if row.status in TERMINAL:
+                stream.touched.pop(pk, None)
+            elif not self._streams.is_open(row.client_session):
+                rows.append(row)
         for row in rows:
             if row.status not in TERMINAL and row.pk not in shown:
                 one = shown[row.pk] = _Shown(row, contextlib.ExitStack(), had.pop(row.pk, {}))
@@ -102,7 +107,7 @@ class Feed:
         changed = (row.status, row.status_message) != (one.row.status, one.row.status_message)
         if changed and dialect.carries.announces and dialect.methods.status_notification:
             asked = () if row.status in TERMINAL else await self._tasks.room.ledger.inputs(row.pk)
-            task = write_task(dialect, with_tool_error(task_of(row, asked)))
+            task = write_task(dialect, with_tool_error(task_of(row, asked), self._tool_error_status))
             note = write_notification(dialect.methods.status_notification, members(task))
             await reply.event(note, self._events.next())
         one.row = row

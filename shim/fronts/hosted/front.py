@@ -19,15 +19,21 @@ from shim.fronts.reply import Reply
 from shim.fronts.sessions import ClientSessions
 from shim.fronts.vouching import Vouching
 from shim.hub import rawjson
+from shim.hub.rawjson import Members
 from shim.ledger.records import SessionRow
+from shim.tasks.promote import listed, offers_tasks
 from shim.upstreams.base import Context, Upstream
-from shim.wire.envelope import tool_names, tools_with_support
+from shim.wire.envelope import tool_names, tools_with_support, without_tools
 from shim.wire.errors import invalid_params, method_not_found, unknown_session
-from shim.wire.hosting import initialize_result, legacy_result, upstream_params
+from shim.wire.hosting import initialize_result, legacy_notice, legacy_result, upstream_params
 from shim.wire.jsonrpc import Message, Notification, Request, Response, write_result
+from shim.wire.param_headers import why_invalid
 
 _SESSION = "Mcp-Session-Id"
 _EMPTY = b"{}"
+_SHOWN_CHARS = 200
+_OWN = frozenset(("initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"))
+"""What the shim itself answers: no server judges the credential on the way (OWN-VOUCH)."""
 
 Handler = Callable[[Asked], Awaitable[web.StreamResponse]]
 
@@ -101,13 +107,13 @@ class HostedFront:
     ) -> web.StreamResponse:  # fmt: skip
         dialect = await self._detector.of(message, ctx, session, pinned)
         ctx.trace.dialect = ctx.client_dialect = dialect.name
-        if session is not None and session.dialect != dialect.name:
+        if session is not None and self._detector.turns(session, message, dialect):
             await self._sessions.speaks(session, dialect.name)
         asked = Asked(http, message, ctx, reply, session, dialect)
         handler = self._verbs.handler(asked) or self._handlers.get(message.method)
         if handler is None:
             raise method_not_found(message.method)
-        if self._detector.about_tasks(message.method):
+        if message.method in _OWN or self._detector.about_tasks(message.method):
             await self._vouching.ensure(ctx)
         return await self._once.serve(asked, lambda: self._called_off_at_will(asked, handler(asked)))
 
@@ -143,12 +149,12 @@ class HostedFront:
     ) -> web.StreamResponse:  # fmt: skip
         if session is None:
             raise unknown_session()
+        await self._vouching.ensure(ctx)
         if http.method == "DELETE":
             await self._sessions.close(session, ctx)
             self._streams.wake(session.session_id)
             return reply.empty(200)
         ctx.trace.rule("LM-STREAM")
-        await self._vouching.ensure(ctx)
         dialect = self._detector.of_session(session, pinned)
         ctx.trace.dialect = dialect.name
         return await self._feed.serve(ctx, reply, session, dialect, http.headers.get("Last-Event-ID"))
@@ -161,7 +167,7 @@ class HostedFront:
         await self._sessions.room_for_one_more(ctx)
         self._sessions.fill(ctx, params)
         facts = await self.upstream.facts(ctx)
-        tasks = facts.has_tasks and asked.dialect.lists_task_support
+        tasks = offers_tasks(self._config, facts) and asked.dialect.lists_task_support
         version = rawjson.string(params.get("protocolVersion"))
         init = initialize_result(facts.init, version, name=self.upstream.name, tasks=tasks)
         session_id = await self._hosted.open(ctx, init, asked.dialect)
@@ -172,11 +178,7 @@ class HostedFront:
         return await self._say(asked, _EMPTY)
 
     async def _set_level(self, asked: Asked) -> web.StreamResponse:
-        level = rawjson.string(asked.message.params.get("level"))
-        if level is None:
-            raise invalid_params("params.level: expected a string")
-        if asked.session is not None:
-            await self._hosted.set_level(asked.session, level)
+        await self._hosted.set_level(asked.session, rawjson.string(asked.message.params.get("level")))
         return await self._say(asked, _EMPTY)
 
     async def _subscribe(self, asked: Asked) -> web.StreamResponse:
@@ -190,8 +192,8 @@ class HostedFront:
         uri = rawjson.string(asked.message.params.get("uri"))
         if uri is None:
             raise invalid_params("params.uri: expected a string")
+        await self._hosted.subscribe(asked.session, uri, on=on)
         if asked.session is not None:
-            await self._hosted.subscribe(asked.session, uri, on=on)
             self._streams.ask_anew(asked.session.session_id)
         return await self._say(asked, _EMPTY)
 
@@ -199,29 +201,48 @@ class HostedFront:
 
     async def _plain(self, asked: Asked) -> web.StreamResponse:
         params, asked.ctx.progress_token = upstream_params(asked.message.params)
-        asked.ctx.notify = asked.reply.notify
+
+        async def notify(message: Notification) -> None:
+            await asked.reply.notify(Notification(message.method, legacy_notice(message.params)))
+
+        asked.ctx.notify = notify
         return await self._calls.run(asked, params)
 
     async def _tools_call(self, asked: Asked) -> web.StreamResponse:
         asked.ctx.trace.tool = rawjson.string(asked.message.params.get("name"))
+        self._detector.pass_over(asked)
         return await self._plain(asked)
 
     async def _tools(self, asked: Asked) -> web.StreamResponse:
-        """List the tools, each as one that may run as a task where the server has tasks (LM-TOOLS)."""
+        """List the tools, each as one that may run as a task where the server has tasks (LM-TOOLS).
+
+        One that asks for headers against the rules is left out, as a client of the new API has to.
+        """
         asked.ctx.trace.rule("LM-TOOLS")
-        facts = await self.upstream.facts(asked.ctx)
-        if not (facts.has_tasks and asked.dialect.lists_task_support):
-            return await self._plain(asked)
         params, _ = upstream_params(asked.message.params)
         response = await self.upstream.plain(asked.ctx, asked.message.method, params)
         if response.result is None:
             return await self._calls.say(asked, response)
         result, _ = legacy_result(response.result)
-        support = {name: await self.upstream.tool_support(asked.ctx, name) for name in tool_names(result)}
-        return await self._say(asked, tools_with_support(result, support))
+        result = without_tools(result, lambda tool: _is_out(asked.ctx, tool))
+        facts = await self.upstream.facts(asked.ctx)
+        if offers_tasks(self._config, facts) and asked.dialect.lists_task_support:
+            support = await listed(self._config, self.upstream, asked.ctx, tool_names(result))
+            result = tools_with_support(result, support)
+        return await self._say(asked, result)
 
     async def _say(self, asked: Asked, result: bytes) -> web.StreamResponse:
         return await asked.reply.send(write_result(asked.message.id, result))
+
+
+def _is_out(ctx: Context, tool: Members) -> bool:
+    """Tell whether a tool has to be left out for what its schema says of headers (LM-TOOLS)."""
+    why = why_invalid(tool)
+    if why is not None:
+        name = (rawjson.string(tool.get("name")) or "")[:_SHOWN_CHARS]
+        detail = f"tool {name!r}: x-mcp-header: {why}"
+        ctx.trace.event("upstream.invalid", rule="LM-TOOLS", detail=detail[: 2 * _SHOWN_CHARS])
+    return why is not None
 
 
 def _named(http: web.BaseRequest, message: Message | None) -> str | None:

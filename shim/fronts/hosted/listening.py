@@ -1,27 +1,21 @@
 """What a modern server announces, for the GET stream of a legacy session (LM-STREAM)."""
 
 import asyncio
-from collections.abc import Mapping
+import contextlib
+from dataclasses import replace
 
 from shim.clock import Clock
 from shim.fronts.hosted.sessions import resources
 from shim.fronts.hosted.streams import Open
-from shim.hub import rawjson
+from shim.hub.rawjson import RawJsonError
 from shim.ledger.protocol import Ledger
 from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context, Upstream
 from shim.wire.errors import ShimError
-from shim.wire.hosting import without_subscription
+from shim.wire.hosting import legacy_notice
 from shim.wire.jsonrpc import Notification, write_notification
+from shim.wire.subscriptions import ANNOUNCED, FILTER, offered, write_filter
 
-_LISTS: Mapping[str, tuple[str, str]] = {
-    "toolsListChanged": ("tools", "notifications/tools/list_changed"),
-    "promptsListChanged": ("prompts", "notifications/prompts/list_changed"),
-    "resourcesListChanged": ("resources", "notifications/resources/list_changed"),
-}
-"""Field of the filter -> the capability that offers it, and what comes of it."""
-_UPDATED = "notifications/resources/updated"
-_HEARD = frozenset((_UPDATED, *(method for _, method in _LISTS.values())))
 _RETRY_MS = (1_000, 5_000, 30_000)
 
 
@@ -36,51 +30,50 @@ class Listening:
     async def run(self, ctx: Context, session_id: str, stream: Open) -> None:
         """Listen for a stream until it is cancelled, or the server turns out to have no subscriptions.
 
-        What the client subscribed to may change meanwhile; then the server is asked anew.
+        What the client subscribed to may change meanwhile; then the server is asked anew. After the first
+        time it is the shim's own work: by the caller's newest credential, or not (OWN-CREDENTIAL).
         """
         attempt = 0
         while (session := await self._ledger.session(session_id)) is not None:
-            wanted = await self._wanted(ctx, session)
-            if not wanted:
-                await self._changed(session_id, session.settings, stream)
-                continue
-            listening = asyncio.ensure_future(self._listen(ctx, wanted, stream))
+            began = self._clock.ticks_ms()
+            listening = asyncio.ensure_future(self._listen(ctx, session, stream))
             changed = asyncio.ensure_future(self._changed(session_id, session.settings, stream))
             try:
                 await asyncio.wait((listening, changed), return_when=asyncio.FIRST_COMPLETED)
             finally:
-                for work in (listening, changed):
-                    work.cancel()
-            if listening.done() and not listening.cancelled():
-                fault = listening.exception()
-                if fault is None and listening.result() is False:
+                listening.cancel()
+                changed.cancel()
+            ctx = replace(ctx, caller=replace(ctx.caller, credential=None))
+            if not listening.done():
+                continue
+            with contextlib.suppress(ShimError, RawJsonError):
+                if not listening.result():
                     return
-                if fault is not None and not isinstance(fault, ShimError):
-                    raise fault
-                await self._clock.sleep_ms(_RETRY_MS[min(attempt, len(_RETRY_MS) - 1)])
-                attempt += 1
+            if self._clock.ticks_ms() - began > _RETRY_MS[-1]:
+                attempt = 0
+            await self._clock.sleep_ms(_RETRY_MS[min(attempt, len(_RETRY_MS) - 1)])
+            attempt += 1
+            while self._upstream.credentials.waiting(ctx):
+                await self._upstream.credentials.renewed(ctx)
 
-    async def _wanted(self, ctx: Context, session: SessionRow) -> dict[str, object]:
+    async def _wanted(self, ctx: Context, session: SessionRow) -> bytes | None:
         """Give the filter: what the server offers, and the resources the client subscribed to."""
-        offered = rawjson.decode((await self._upstream.facts(ctx)).init.get("capabilities", b"{}"))
-        wanted: dict[str, object] = {}
-        for name, (capability, _) in _LISTS.items():
-            has = offered.get(capability) if isinstance(offered, dict) else None
-            if isinstance(has, dict) and has.get("listChanged") is True:
-                wanted[name] = True
-        if uris := resources(session):
-            wanted["resourceSubscriptions"] = uris
-        return wanted
+        lists, _ = offered((await self._upstream.facts(ctx)).init.get("capabilities", b"{}"))
+        uris = resources(session)
+        return write_filter(lists, uris) if lists or uris else None
 
-    async def _listen(self, ctx: Context, wanted: dict[str, object], stream: Open) -> bool:
-        """Pass on what comes; False where the server has no subscriptions at all."""
+    async def _listen(self, ctx: Context, session: SessionRow, stream: Open) -> bool:
+        """Pass on what comes; False where the server has no subscriptions at all. Raises ShimError."""
+        wanted = await self._wanted(ctx, session)
+        while wanted is None:
+            await asyncio.Event().wait()  # for the client to want something
 
         async def heard(message: Notification) -> None:
-            if message.method in _HEARD:
-                stream.news.append(write_notification(message.method, without_subscription(message.params)))
+            if message.method in ANNOUNCED:
+                stream.news.append(write_notification(message.method, legacy_notice(message.params)))
                 stream.wake.set()
 
-        return await self._upstream.listen(ctx, {"notifications": rawjson.encode(wanted)}, heard)
+        return await self._upstream.listen(ctx, {FILTER: wanted}, heard)
 
     async def _changed(self, session_id: str, settings: bytes, stream: Open) -> None:
         """Wait until the client asks for something else."""

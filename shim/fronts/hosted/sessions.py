@@ -1,14 +1,18 @@
 """Sessions that the shim itself serves: minted, on disk before the client knows them (LM-INIT, LM-LOCAL)."""
 
+import asyncio
 import uuid
 
 from shim.callers.resolve import Resolver
 from shim.clock import Clock
+from shim.config import Config
 from shim.hub import rawjson
 from shim.hub.dialect import Dialect
 from shim.ledger.protocol import Ledger
 from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context, Upstream
+from shim.wire.errors import invalid_params
+from shim.wire.loglevels import LEVELS
 
 _CAPABILITIES = "capabilities"
 _LEVEL = "logLevel"
@@ -18,11 +22,16 @@ _RESOURCES = "resources"
 class HostedSessions:
     """Opens sessions and keeps what their clients asked of them."""
 
-    def __init__(self, ledger: Ledger, upstream: Upstream, clock: Clock, resolver: Resolver) -> None:
+    def __init__(
+        self, config: Config, ledger: Ledger, upstream: Upstream, clock: Clock, resolver: Resolver
+    ) -> None:
+        self._limits = config.limits
         self._ledger = ledger
         self._upstream = upstream
         self._clock = clock
         self._resolver = resolver
+        self._setting = asyncio.Lock()
+        """Held from the reading of settings to their writing: requests of one moment lose nothing."""
 
     async def open(self, ctx: Context, init: bytes, dialect: Dialect) -> str:
         """Mint a session for the caller and give its id."""
@@ -43,16 +52,30 @@ class HostedSessions:
         ctx.trace.event("session.opened", side="client", reason="initialize")
         return session_id
 
-    async def set_level(self, session: SessionRow, level: str) -> None:
-        """Note the level of log messages that the client wants (LM-META)."""
-        await self._set(session, {_LEVEL: rawjson.encode(level)})
+    async def set_level(self, session: SessionRow | None, level: str | None) -> None:
+        """Note the level of log messages that the client wants (LM-META). Raises ClientFault."""
+        if level not in LEVELS:
+            raise invalid_params(f"params.level: expected one of {', '.join(LEVELS)}")
+        async with self._setting:
+            await self._set(await self._latest(session), {_LEVEL: rawjson.encode(level)})
 
-    async def subscribe(self, session: SessionRow, uri: str, *, on: bool) -> None:
-        """Note a resource whose changes the client wants to hear of, or no longer."""
-        wanted = [one for one in resources(session) if one != uri] + ([uri] if on else [])
-        await self._set(session, {_RESOURCES: rawjson.encode(wanted)})
+    async def subscribe(self, session: SessionRow | None, uri: str, *, on: bool) -> None:
+        """Note a resource whose changes the client wants to hear of, or no longer. Raises ClientFault."""
+        async with self._setting:
+            latest = await self._latest(session)
+            others = [one for one in resources(latest) if one != uri] if latest is not None else []
+            if on and len(others) >= (at_most := self._limits.subscriptions_per_stream):
+                raise invalid_params(
+                    f"params.uri: this session names limits.subscriptions_per_stream = {at_most} already"
+                )
+            await self._set(latest, {_RESOURCES: rawjson.encode([*others, uri] if on else others)})
 
-    async def _set(self, session: SessionRow, changed: dict[str, bytes]) -> None:
+    async def _latest(self, session: SessionRow | None) -> SessionRow | None:
+        return None if session is None else await self._ledger.session(session.session_id)
+
+    async def _set(self, session: SessionRow | None, changed: dict[str, bytes]) -> None:
+        if session is None:
+            return  # there is nothing to keep it in
         settings = rawjson.join({**rawjson.members(session.settings), **changed})
         await self._ledger.set_session_settings(session.session_id, settings)
 

@@ -1,6 +1,7 @@
 """The GET streams of sessions that the shim serves itself, and the ids of what goes over them."""
 
 import asyncio
+import re
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ _CONFLICT = 409
 _INVALID_REQUEST = -32600
 _TOUCHED = 100
 _NEWS = 1_000
+_NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 class EventIds:
@@ -37,7 +39,7 @@ def reached(last: str, event_id: str) -> bool:
 
 def _order(event_id: str) -> tuple[int, int] | None:
     epoch, _, count = event_id.partition("-")
-    if not (epoch.isascii() and epoch.isdecimal() and count.isascii() and count.isdecimal()):
+    if not (_NUMBER.fullmatch(epoch) and _NUMBER.fullmatch(count)):
         return None
     return int(epoch), int(count)
 
@@ -91,6 +93,7 @@ class Streams:
         stream = self._open.get(session_id or "")
         if stream is not None and row.client_session != session_id and row.status not in TERMINAL:
             stream.touched[row.pk] = None
+            stream.touched.move_to_end(row.pk)
             while len(stream.touched) > _TOUCHED:
                 stream.touched.popitem(last=False)
             stream.wake.set()

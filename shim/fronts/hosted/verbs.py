@@ -8,8 +8,9 @@ from shim.fronts.hosted.asking import Asking
 from shim.fronts.hosted.streams import Streams
 from shim.fronts.legacy_verbs import Asked, Verbs
 from shim.hub import rawjson
+from shim.hub.facts import CALL
 from shim.ledger.records import AskRow, TaskRow
-from shim.wire.errors import invalid_params, method_not_found
+from shim.wire.errors import invalid_params
 from shim.wire.hosting import upstream_params
 
 Handler = Callable[[Asked], Awaitable[web.StreamResponse]]
@@ -32,14 +33,12 @@ class HostedVerbs:
         }
 
     def handler(self, asked: Asked) -> Handler | None:
-        """Give what serves a request about tasks; None for any other. Raises ClientFault."""
+        """Give what serves a request about tasks; None for any other."""
         verb = asked.dialect.methods.verb(asked.message.method)
         if verb is not None:
             asked.ctx.trace.feature(asked.message.method)
             return self._verbs[verb]
-        if asked.message.method.startswith("tasks/"):
-            raise method_not_found(asked.message.method)
-        if asked.dialect.creates_by_param and "task" in asked.message.params:
+        if asked.message.method == CALL and asked.dialect.asks_for_task(asked.message.params):
             asked.ctx.trace.feature("task param")
             return self._create
         return None

@@ -97,7 +97,7 @@ class Pool:
         session = await self._take(ctx, _exclusive, lost)
         session.leased = True
         try:
-            await _listen(ctx, session)
+            await _listen(ctx, session, logs=ctx.log_level is not None)
             yield session
         finally:
             session.leased = False
@@ -139,7 +139,7 @@ class Pool:
 
     def lose(self, session: LegacySession) -> None:
         """Take a session that the server forgot out of use."""
-        session.lost = True
+        session.lose()
         self._forget(session)
 
     async def sweep(self) -> list[LegacySession]:
@@ -274,9 +274,9 @@ class Pool:
             await self._new(ctx, group, evicts=False)
 
 
-async def _listen(ctx: Context, session: LegacySession) -> None:
-    """See that the stream is open before what may be asked goes out (ML-STREAMS)."""
-    if ctx.kinds:
+async def _listen(ctx: Context, session: LegacySession, *, logs: bool = False) -> None:
+    """See that the stream is open before what may be asked, or logged there, goes out (ML-STREAMS)."""
+    if ctx.kinds or logs:
         await session.open_stream(ctx)
 
 

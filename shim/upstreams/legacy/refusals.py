@@ -34,3 +34,10 @@ def not_yet(error: bytes) -> bool:
     """Tell "not completed yet" from "unknown": both are -32602, only the prose differs."""
     message = (rawjson.string(rawjson.members(error).get("message")) or "").lower()
     return code(error) == _INVALID_PARAMS and ("not completed" in message or "not yet" in message)
+
+
+def taken(status: int) -> bool:
+    """Tell whether a server took a message; one that is down did not refuse it. Raises UpstreamFault."""
+    if status >= 500:  # noqa: PLR2004 - a server error: it is said again later
+        raise UpstreamFault(-32603, f"the upstream answered {status}", 502)
+    return status < 400  # noqa: PLR2004 - any 2xx will do (NOTIFY)

@@ -7,7 +7,7 @@ twice on a session crosses answers.
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import aiohttp
@@ -19,7 +19,7 @@ from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.ledger.records import SessionRow
 from shim.upstreams.authority import Authority
-from shim.upstreams.base import Context, SessionEvents
+from shim.upstreams.base import Context, SessionEvents, SessionLost
 from shim.upstreams.http import (
     ACCEPT,
     JSON_TYPE,
@@ -31,11 +31,13 @@ from shim.upstreams.http import (
     media_type,
 )
 from shim.upstreams.legacy.hearing import Call, Hearing
+from shim.upstreams.legacy.refusals import taken
 from shim.wire.envelope import with_progress_token
 from shim.wire.era import LEGACY_VERSIONS, Era
 from shim.wire.errors import UpstreamFault
 from shim.wire.ids import IdMaker
-from shim.wire.jsonrpc import Response, read_upstream, write_notification, write_request
+from shim.wire.jsonrpc import Notification, Response, read_upstream, write_notification, write_request
+from shim.wire.tracing import traced
 
 _UNAUTHORIZED = (401, 403)
 _GONE = (400, 404)
@@ -62,9 +64,10 @@ class Parts:
     authority: Authority
     events: SessionEvents
     clock: Clock
-    on_list_changed: Callable[["LegacySession"], None]
     dialect: Dialect | None = None
     """The dialect the server is known to speak."""
+    announced: Callable[["LegacySession", Notification], Awaitable[None]] | None = None
+    """Hears what the server announces on any session."""
 
 
 class LegacySession:
@@ -86,11 +89,13 @@ class LegacySession:
         self.lost = False
         self.idle_since_ms = parts.clock.now_ms()
         self._parts = parts
-        self._hearing = Hearing(self, parts.events, parts.dialect, lambda: parts.on_list_changed(self))
+        self._hearing = Hearing(self, parts.events, parts.dialect, parts.clock, self._announced)
         self._stream: asyncio.Task[None] | None = None
         self._opened = asyncio.Event()
         self._streamless = False
         """True once the server said that it has no GET stream."""
+        self._level: str | None = None
+        """The level of log messages that the server was asked for last."""
         self._last_event_id: str | None = None
         self._retry_ms: int | None = None
         """How long the server asks to wait before a stream that ended is opened again."""
@@ -163,13 +168,16 @@ class LegacySession:
         rid = request_id or self._parts.ids.next()
         if reports and ctx.progress_token is not None:
             params = with_progress_token(params, rid)
-        self._hearing.calls[rid] = Call(ctx, task_pk)
+        params, headers = traced(params, ctx.headers)
+        sender = ctx if headers is ctx.headers else dataclasses.replace(ctx, headers=headers)
+        self._hearing.calls[rid] = Call(ctx, task_pk, runs=reports)
         began = self._parts.clock.ticks_ms()
         try:
             with self._parts.link.counting(method) as counted:
-                response = await self._post(ctx, write_request(rid, method, params), patient=patient)
-                async with response:
-                    answer = await self._answer(ctx, response, rid, task_pk)
+                async with self._parts.link.in_time(patient=patient):
+                    response = await self._post(sender, write_request(rid, method, params), patient=patient)
+                    async with response:
+                        answer = await self._answer(ctx, response, rid, task_pk)
                 if answer.error is not None:
                     counted.outcome = "error"
                 return answer
@@ -183,6 +191,23 @@ class LegacySession:
             del self._hearing.calls[rid]
             self.idle_since_ms = self._parts.clock.now_ms()
 
+    async def set_level(self, ctx: Context) -> None:
+        """Let the server log what the client asked for, where it logs at all (ML-LOGGING).
+
+        A refusal changes nothing, and is not asked for again. Raises Gone.
+        """
+        level = ctx.log_level
+        if level is None or level == self._level or not self._logs:
+            return
+        with contextlib.suppress(UpstreamFault):
+            await self.request(ctx, "logging/setLevel", {"level": rawjson.encode(level)})
+            self._level = level
+
+    @property
+    def _logs(self) -> bool:
+        said = rawjson.members(self.init.get("capabilities", b"{}")).get("logging", b"")
+        return said[:1] == b"{"
+
     async def cancel_request(self, ctx: Context, request_id: bytes) -> None:
         """Tell the server that nobody waits for a request any more; failures change nothing."""
         await self.say(ctx, write_notification("notifications/cancelled", {"requestId": request_id}))
@@ -191,6 +216,13 @@ class LegacySession:
         """Send a notification or a response; failures change nothing."""
         with contextlib.suppress(UpstreamFault, Gone):
             await self.post(ctx, message)
+
+    async def give(self, ctx: Context, message: bytes) -> bool:
+        """Send a response; False when it is not taken. Raises SessionLost, Denied, UpstreamFault."""
+        try:
+            return taken(await self.post(ctx, message))
+        except Gone:
+            raise SessionLost from None
 
     async def post(self, ctx: Context, message: bytes) -> int:
         """Send a notification or a response; give the HTTP status. Raises Gone, Denied, UpstreamFault."""
@@ -227,8 +259,25 @@ class LegacySession:
         """Take it that the session will not be used again."""
         self._parts.link.drop(self.id)
 
+    @property
+    def listens(self) -> bool:
+        """True while the server can say things of its own accord: it has a GET stream for the session."""
+        return self.wire_id is not None and not (self._streamless or self.lost)
+
+    async def stream_over(self) -> None:
+        """Wait until the GET stream is not opened again by itself."""
+        if self._stream is not None:
+            await asyncio.wait([self._stream])
+
+    def lose(self) -> None:
+        """Take it that the server forgot the session; nothing comes on its stream any more."""
+        self.lost = True
+        if self._stream is not None and self._stream is not asyncio.current_task():
+            self._stream.cancel()
+
     async def close(self) -> None:
         """Close the shim's own streams of the session; the server is told nothing."""
+        self._hearing.close()
         if self._stream is not None:
             self._stream.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -247,6 +296,10 @@ class LegacySession:
     async def release_held(self) -> None:
         """Let the questions through that waited for a create: matched now, or refused."""
         await self._hearing.release_held()
+
+    async def _announced(self, message: Notification) -> None:
+        if self._parts.announced is not None:
+            await self._parts.announced(self, message)
 
     def _headers(self, ctx: Context, accept: str = ACCEPT) -> list[tuple[str, str]]:
         headers = [("Accept", accept), ("Content-Type", JSON_TYPE), *self._parts.authority.headers(ctx)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from shim.hub import rawjson
-from shim.hub.codec import Reading, TaskUnknownError, read_create, read_task
+from shim.hub.codec import SECTION_1, Reading, TaskUnknownError, read_create, read_task
 from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.ledger.protocol import Ledger
@@ -14,14 +14,16 @@ from shim.ledger.records import InputRow, TaskRow
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Answered, Context, Created, Facts, Notify, NotYet, SessionLost, TaskUnknown
 from shim.upstreams.http import Interrupted
+from shim.upstreams.legacy.announcing import Announcements
 from shim.upstreams.legacy.pool import Pool, PoolLimits
-from shim.upstreams.legacy.refusals import as_fault, code, not_yet, unknown
+from shim.upstreams.legacy.refusals import as_fault, code, not_yet, taken, unknown
 from shim.upstreams.legacy.session import Gone, LegacySession, Parts
 from shim.upstreams.legacy.sessions import REMEMBERED, Sessions
 from shim.upstreams.legacy.tools import Catalog
-from shim.wire.envelope import with_related_task
+from shim.wire.envelope import offers_task_calls, with_related_task
 from shim.wire.errors import METHOD_NOT_FOUND, UpstreamFault, outcome_unknown, unknown_session
-from shim.wire.jsonrpc import Response, write_notification, write_result
+from shim.wire.jsonrpc import Notification, Response, write_notification, write_result
+from shim.wire.subscriptions import LIST_OF, read_filter
 
 _RUN = ("tools/call", "prompts/get", "resources/read")
 """What runs something on the server, which may ask and report on the way."""
@@ -52,6 +54,8 @@ class LegacyUpstream:
         self._new_catalog = partial(Catalog, overrides, pages=pages, tools=tools)
         self._catalogs: OrderedDict[tuple[str, frozenset[str]], Catalog] = OrderedDict()
         self._sessions = Sessions(name, parts, ledger, limits, handshake=sessions)
+        self._announcements = Announcements(self._sessions, parts)
+        parts.announced = self._announced
 
     @property
     def pool(self) -> Pool:
@@ -79,13 +83,18 @@ class LegacyUpstream:
         await self.plain(ctx, "ping", {})
 
     async def plain(self, ctx: Context, method: str, params: Members) -> Response:
-        """Send a request over a session of the caller; one that may be asked something has it to itself."""
-        asked = bool(ctx.kinds) and method in _RUN
-        borrow = self.pool.leased if asked else self.pool.reader
+        """Send a request over a session of the caller.
+
+        One that may be asked something, or that is logged about, has it to itself.
+        """
+        alone = method in _RUN and (bool(ctx.kinds) or ctx.log_level is not None)
+        borrow = self.pool.leased if alone else self.pool.reader
 
         async def send(session: LegacySession) -> Response:
             if method == "tools/call":
                 return await self._run(ctx, session, method, params)
+            if method in _RUN:
+                await session.set_level(ctx)
             return await session.request(ctx, method, params, patient=True, reports=method in _RUN)
 
         lost = None
@@ -97,9 +106,9 @@ class LegacyUpstream:
         raise _gone()
 
     async def listen(self, ctx: Context, params: Members, heard: Notify) -> bool:
-        """Refuse: a legacy server announces on its sessions' own streams."""
-        del ctx, params, heard
-        return False
+        """Listen on a session's own stream, with a subscription to each resource (ML-LISTEN)."""
+        await self._announcements.listen(ctx, read_filter(params), heard)
+        return True
 
     async def tool_support(self, ctx: Context, tool: str) -> str:
         """Tell a tool's task support, from the operator, the dialect, or the caller's tools/list."""
@@ -107,12 +116,6 @@ class LegacyUpstream:
         if self.dialect.tool_support != "listed":
             return catalog.override(tool) or self.dialect.tool_support
         return await catalog.support(tool, lambda params: self.plain(ctx, "tools/list", params))
-
-    def tools_changed(self, session_id: str) -> None:
-        """Read the tools again that a session's caller has."""
-        session = self.pool.known(session_id)
-        if session is not None:
-            self._catalogs.pop((session.row.caller, session.row.kinds), None)
 
     async def accepts_session(self, ctx: Context, session_id: str) -> bool:
         """Tell whether the server takes a ping of this caller's on a session (OWN-ADOPT)."""
@@ -179,6 +182,7 @@ class LegacyUpstream:
 
     async def _run(self, ctx: Context, session: LegacySession, method: str, params: Members) -> Response:
         """Send a call that must not run twice: one that was cut off may have run (ML-SESSION-LOST)."""
+        await session.set_level(ctx)
         try:
             return await session.request(ctx, method, params, patient=True, reports=True)
         except Interrupted as exc:
@@ -236,7 +240,8 @@ class LegacyUpstream:
             raise as_fault(response)
         try:
             return read_task(self.dialect, rawjson.members(response.result))
-        except TaskUnknownError:
+        except TaskUnknownError as exc:
+            ctx.trace.lenient(SECTION_1, str(exc))
             raise TaskUnknown from None
 
     async def result(self, ctx: Context, row: TaskRow, request_id: bytes) -> Response:
@@ -262,7 +267,7 @@ class LegacyUpstream:
         """Send `notifications/cancelled` for a tasks/result (ML-INPUT). Raises UpstreamFault."""
         message = write_notification("notifications/cancelled", {"requestId": request_id})
         with contextlib.suppress(Gone, SessionLost):  # the stream went with its session
-            _taken(await (await self._sessions.of(ctx, row)).post(ctx, message))
+            taken(await (await self._sessions.of(ctx, row)).post(ctx, message))
 
     async def cancel(self, ctx: Context, row: TaskRow) -> bool:
         """Ask to cancel, where the dialect has it."""
@@ -290,7 +295,7 @@ class LegacyUpstream:
         # no other session than the one that asked can take it
         session = await self._sessions.of(ctx, row)
         status = await self._sessions.on(ctx, session, lambda one: one.post(ctx, message))
-        return _taken(status)
+        return taken(status)
 
     async def ended(self, row: TaskRow) -> None:
         """Free the task's place in its session."""
@@ -302,6 +307,7 @@ class LegacyUpstream:
 
     async def close(self) -> None:
         """Close the shim's own streams."""
+        await self._announcements.close()
         await self._sessions.close()
 
     async def _answer_by_method(self, ctx: Context, row: TaskRow, asked: InputRow) -> bool:
@@ -314,15 +320,15 @@ class LegacyUpstream:
         )
         return response.error is None
 
+    async def _announced(self, session: LegacySession, message: Notification) -> None:
+        if LIST_OF.get(message.method) == "toolsListChanged":
+            self._catalogs.pop((session.row.caller, session.row.kinds), None)
+        await self._announcements.announce(session, message)
+
     def _has_tasks(self, session: LegacySession) -> bool:
         if self.dialect.tool_support != "listed":
             return True
-        capabilities = rawjson.decode(session.init.get("capabilities", b"{}"))
-        for key in ("tasks", "requests", "tools", "call"):
-            if not isinstance(capabilities, dict) or capabilities.get(key) is None:
-                return False
-            capabilities = capabilities[key]
-        return True
+        return offers_task_calls(rawjson.join(session.init))
 
     def _catalog(self, ctx: Context) -> Catalog:
         key = (ctx.caller.key, ctx.kinds)
@@ -332,13 +338,6 @@ class LegacyUpstream:
             if len(self._catalogs) > REMEMBERED:
                 self._catalogs.popitem(last=False)
         return catalog
-
-
-def _taken(status: int) -> bool:
-    """Tell whether a server took a message; one that is down did not refuse it. Raises UpstreamFault."""
-    if status >= 500:  # noqa: PLR2004 - a server error: it is said again later
-        raise UpstreamFault(-32603, f"the upstream answered {status}", 502)
-    return status < 400  # noqa: PLR2004 - any 2xx will do (NOTIFY)
 
 
 def _gone() -> UpstreamFault:

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import aiohttp
@@ -17,7 +17,9 @@ from shim.wire.errors import UpstreamFault
 from shim.wire.headers import encode_value, mirrored
 from shim.wire.ids import IdMaker
 from shim.wire.jsonrpc import Notification, Response, read_upstream, write_request
+from shim.wire.loglevels import reaches
 from shim.wire.modern import modern_params
+from shim.wire.tracing import traced
 
 _UNAUTHORIZED = (401, 403)
 _SERVER_ERROR = 500
@@ -49,6 +51,8 @@ class Exchange:
         take hours. A caller that leaves closes the stream, which is this era's cancellation. Raises Denied,
         NeverSent, Interrupted, UpstreamFault.
         """
+        params, onwards = traced(params, ctx.headers)
+        sender = ctx if onwards is ctx.headers else replace(ctx, headers=onwards)
         rid = self._parts.ids.next()
         token = rid if ctx.progress_token is not None and ctx.notify is not None else None
         body = write_request(
@@ -62,11 +66,12 @@ class Exchange:
         began = self._parts.clock.ticks_ms()
         try:
             with self._parts.link.counting(method) as counted:
-                response = await self._parts.link.send(
-                    "POST", [*self._headers(ctx, method, params), *headers], body, patient=patient
-                )
-                async with response:
-                    answer = await self._answer(ctx, response, rid, heard or partial(_heard, ctx))
+                async with self._parts.link.in_time(patient=patient):
+                    response = await self._parts.link.send(
+                        "POST", [*self._headers(sender, method, params), *headers], body, patient=patient
+                    )
+                    async with response:
+                        answer = await self._answer(ctx, response, rid, heard or partial(_heard, ctx))
                 if answer.error is not None:
                     counted.outcome = "error"
                 return answer
@@ -135,5 +140,5 @@ async def _heard(ctx: Context, message: Notification) -> None:
         with contextlib.suppress(RawJsonError):
             params = {**message.params, "progressToken": ctx.progress_token}
             await ctx.notify(Notification(message.method, params))
-    elif message.method == "notifications/message" and ctx.log_level is not None:
+    elif message.method == "notifications/message" and reaches(message.params, ctx.log_level):
         await ctx.notify(message)

@@ -5,15 +5,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from shim.hub import rawjson
-from shim.hub.codec import Reading, TaskUnknownError, read_create
+from shim.hub.codec import SECTION_1, Reading, TaskUnknownError, read_create
 from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.ledger.records import InputRow, TaskRow
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Answered, Context, Created, Facts, Notify, NotYet, TaskUnknown
 from shim.upstreams.legacy.refusals import as_fault, code
+from shim.upstreams.mirroring import Mirroring
 from shim.upstreams.modern.exchange import Exchange, Parts
-from shim.upstreams.modern.mirroring import Mirroring
 from shim.upstreams.support import override
 from shim.wire.era import MODERN_VERSIONS
 from shim.wire.errors import (
@@ -32,7 +32,6 @@ _REMEMBERED = 10_000
 _CALL = "tools/call"
 _RUN = ("prompts/get", "resources/read")
 """What runs something on the server, for as long as it takes."""
-_ANSWERS = "inputResponses"
 
 
 class ModernUpstream:
@@ -99,9 +98,6 @@ class ModernUpstream:
             "optional" if (await self.facts(ctx)).has_tasks else "forbidden"
         )
 
-    def tools_changed(self, session_id: str) -> None:
-        """Do nothing: there are no sessions, and support is not listed."""
-
     async def accepts_session(self, ctx: Context, session_id: str) -> bool:  # noqa: ARG002 - of the protocol
         """Tell that there is no session to be adopted."""
         return False
@@ -155,7 +151,8 @@ class ModernUpstream:
             raise as_fault(response)
         try:
             return read_shown(self.dialect, rawjson.members(response.result))
-        except TaskUnknownError:
+        except TaskUnknownError as exc:
+            ctx.trace.lenient(SECTION_1, str(exc))
             raise TaskUnknown from None
 
     async def result(self, ctx: Context, row: TaskRow, request_id: bytes) -> Response:
@@ -176,7 +173,7 @@ class ModernUpstream:
     async def answer(self, ctx: Context, row: TaskRow, asked: InputRow) -> bool:
         """Deliver an answer by its key."""
         responses = rawjson.join({asked.key: asked.response or b"{}"})
-        params = {_ANSWERS: responses}
+        params = {str(self.dialect.fields.input_responses): responses}
         try:
             response = await self._on_task(ctx, row, str(self.dialect.methods.answer), params)
         except TaskUnknown:
@@ -202,7 +199,7 @@ class ModernUpstream:
         self, ctx: Context, row: TaskRow, method: str, more: Members | None = None
     ) -> Response:
         """Ask about a task. Raises TaskUnknown where the server says that it does not know it."""
-        params = {self.dialect.fields.task_id: rawjson.encode(row.upstream_task_id), **(more or {})}
+        params = {**self.dialect.naming(row.upstream_task_id), **(more or {})}
         response = await self._exchange.ask(ctx, method, params)
         if response.error is not None:
             refusal = code(response.error)

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from shim.clock import Clock
 from shim.config import Config
+from shim.config.service import UpstreamConfig
 from shim.ledger.protocol import Ledger
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context
@@ -30,9 +31,8 @@ class CallerAuthority(Authority):
         return [(CALLER, ctx.caller.key)]
 
 
-def bridge_of(config: Config, ledger: Ledger, clock: Clock) -> Bridge:
-    """Make the bridge to the first upstream; a process that holds an open task is not idle."""
-    settings = config.upstream[0]
+def bridge_of(config: Config, settings: UpstreamConfig, ledger: Ledger, clock: Clock) -> Bridge:
+    """Make the bridge to an upstream; a process that holds an open task is not idle."""
 
     async def needed(peer: Peer) -> bool:
         if isinstance(peer, LegacyPeer):
@@ -44,7 +44,7 @@ def bridge_of(config: Config, ledger: Ledger, clock: Clock) -> Bridge:
             processes=config.sessions.total,
             frame_bytes=config.limits.frame_bytes,
             idle_ms=config.sessions.idle_ms + 2 * config.tasks.sweep_ms,  # the pool drops its own before
-            probe_ms=config.upstream[0].answer_timeout_ms // 2,
+            probe_ms=settings.answer_timeout_ms // 2,
         )
 
     command = Command(settings.command, settings.environment(), settings.cwd)

@@ -1,0 +1,1 @@
+"""What the audit logs say about the migration: read offline, from the files alone."""

@@ -1,0 +1,69 @@
+"""`taskshim audit verify`: are the logs whole."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+import click
+
+from shim.auditing.integrity import Integrity, integrity, reordered
+from shim.auditing.logs import Logs, Row
+from shim.auditing.period import Period
+from shim.cli.audit_common import as_json, cell, laid_out, logs_options
+from shim.cli.common import FOUND
+
+_SHOWN = 50
+
+
+@click.command("verify")
+@logs_options
+@click.option("--json", "json_wanted", is_flag=True, help="Print one JSON object.")
+def verify(logs: Logs, span: Period, *, json_wanted: bool) -> None:
+    """Find missing, repeated, reordered and torn events, and minutes without a sign of life.
+
+    Exit code 1 if the logs are not whole. What overlapping files repeat in the same words is no fault.
+    """
+    logs.look(span)
+    found, back = integrity(logs), reordered(logs)
+    faults = list(_faults(found, back))
+    if json_wanted:
+        click.echo(as_json({"whole": not faults, "faults": faults, **asdict(found), "reordered": back}))
+    else:
+        click.echo("\n".join(_people(logs, span, found, back, faults)))
+    if faults:
+        sys.exit(FOUND)
+
+
+def _faults(found: Integrity, back: list[Row]) -> Iterator[str]:
+    tails = sum(line["tail"] for line in found.unreadable)
+    for count, what in (
+        (found.missing, "events are missing"),
+        (found.dropped, "events were lost by the shim's own account"),
+        (found.differing, "repeated events differ"),
+        (sum(row["reordered"] for row in back), "events stand out of order"),
+        (len(found.unreadable) - tails, "lines cannot be read"),
+        (tails, "files end in a torn line"),
+        (found.coverage.silent_minutes, "minutes have no sign of life"),
+    ):
+        if count:
+            yield f"{count} {what}"
+
+
+def _people(logs: Logs, span: Period, found: Integrity, back: list[Row], faults: list[str]) -> Iterator[str]:
+    cover = found.coverage
+    yield f"{logs.files} files, {sum(run['events'] for run in found.runs)} events, {logs.duplicates} repeated"
+    share = f"{cover.covered} of {cover.minutes} minutes have a sign of life"
+    yield f"{cell(span.since)} to {cell(span.until)}: {share}"
+    sections: tuple[tuple[str, Sequence[Row]], ...] = (
+        ("runs", found.runs), ("missing", found.holes), ("minutes without a sign of life", cover.gaps),
+        ("unreadable lines", found.unreadable), ("repeated", found.repeated), ("out of order", back),
+    )  # fmt: skip
+    for title, rows in sections:
+        if rows:
+            yield ""
+            yield title
+            yield from laid_out(rows[:_SHOWN], "  ")
+            if len(rows) > _SHOWN:
+                yield f"  and {len(rows) - _SHOWN} more"
+    yield ""
+    yield "whole" if not faults else "not whole: " + ", ".join(faults)

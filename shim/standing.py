@@ -1,0 +1,114 @@
+"""One upstream with all that belongs to it: the way there, who asks, what it speaks, the fronts before it."""
+
+import contextlib
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from shim.audit.events import AuditSink
+from shim.audit.trace import Trace
+from shim.behind import Behind, Made, Speaks, configured, found
+from shim.callers.vouch import CredentialStore, VouchBook
+from shim.clock import Clock
+from shim.config import Config, service_token
+from shim.config.service import UpstreamConfig
+from shim.fronts.routes import Front
+from shim.hub.dialect import Dialect
+from shim.ledger.protocol import Ledger
+from shim.upstreams.authority import Authority
+from shim.upstreams.http import Limits, Link, open_client
+from shim.upstreams.prober import Prober
+from shim.upstreams.probing import Probed, probe
+from shim.upstreams.stdio.serving import BRIDGE_URL, CallerAuthority, bridge_of, serving
+from shim.wire.era import Era
+
+log = structlog.get_logger("shim")
+
+_FORWARDED = ("traceparent", "tracestate", "baggage")
+
+
+def link_limits(config: Config, settings: UpstreamConfig) -> Limits:
+    """Give the bounds of exchanges with an upstream."""
+    return Limits(
+        frame_bytes=config.limits.frame_bytes,
+        connect_timeout_ms=settings.connect_timeout_ms,
+        answer_timeout_ms=settings.answer_timeout_ms,
+    )
+
+
+class Stand:
+    """One upstream. Implements `Standing`."""
+
+    def __init__(
+        self, config: Config, settings: UpstreamConfig, link: Link, sink: AuditSink, clock: Clock
+    ) -> None:
+        self.name = settings.name
+        self.settings = settings
+        self.link = link
+        self.judged = settings.credentials == "pass"
+        self.authority = (CallerAuthority if settings.command else Authority)(
+            settings.credentials,
+            service_token(settings),
+            settings.fixed_headers(),
+            vouches=VouchBook(clock, config.identity.vouch_ms, judged=self.judged),
+            held=CredentialStore(clock, config.identity.credential_hold_ms),
+        )
+        self.prober = Prober(
+            settings.name,
+            lambda: probe(link, sink, settings.name, self.authority.own()),
+            clock,
+            again_ms=settings.probe_again_ms,
+        )
+        self.behind: Behind
+        self.fronts: Mapping[Era, Front] = {}
+
+    @property
+    def forwarded(self) -> tuple[str, ...]:
+        """Name the request headers that are passed on to it (HEADERS)."""
+        return (*_FORWARDED, *self.settings.forward_headers)
+
+    async def speak(self, dialects: Mapping[str, Dialect], make: Callable[[Speaks], Made]) -> None:
+        """Make the speakers of what it was configured or is found to speak (ERA-PROBE)."""
+        if self.settings.dialect != "auto":
+            self.behind = Behind(configured(dialects[self.settings.dialect]), make)
+            return
+        probed = await self.prober.probe()
+        if probed.era is None:
+            log.warning("the upstream is taken for a legacy one until it is known", upstream=self.name)
+        self.behind = Behind(found(probed), make)
+
+    def turn(self, probed: Probed) -> None:
+        """Take it that it speaks something else now; the fronts are the caller's to make anew."""
+        self.behind.turn(found(probed))
+
+    def renew(self, config: Config, settings: UpstreamConfig) -> None:
+        """Take up a new config. Raises ConfigError for a token that cannot be read; then all is as it was."""
+        token = service_token(settings)
+        self.settings = settings
+        self.link.limits = link_limits(config, settings)
+        self.behind.renew(config)
+        self.authority.sign(token, settings.fixed_headers())
+        self.authority.vouches.vouch_ms = config.identity.vouch_ms
+        self.authority.held.hold_ms = config.identity.credential_hold_ms
+
+
+async def linked(
+    stack: contextlib.AsyncExitStack, config: Config, settings: UpstreamConfig, sink: AuditSink,
+    ledger: Ledger, clock: Clock,
+) -> Link:  # fmt: skip
+    """Give the way to an upstream; it reports when the server goes and when it comes back."""
+    limits = link_limits(config, settings)
+    bridge = bridge_of(config, settings, ledger, clock) if settings.command else None
+    socket = await stack.enter_async_context(serving(bridge)) if bridge is not None else None
+    client = open_client(limits, socket)
+    stack.push_async_callback(client.close)
+
+    def changed(up: bool, evidence: str) -> None:  # noqa: FBT001 - what a link says
+        name = "upstream.up" if up else "upstream.down"
+        Trace.background(sink, upstream=settings.name).event(name, evidence=evidence)
+        if up:  # what comes back may be another version
+            link.doubt("it came back")
+
+    link = Link(client, settings.url or BRIDGE_URL, limits, changed)
+    link.on_drop = None if bridge is None else bridge.drop
+    return link

@@ -1,0 +1,185 @@
+"""What the tables must say, counted in plain Python."""
+
+import math
+from collections import defaultdict
+from typing import Any
+
+from tests.auditing.world import at
+
+Event = dict[str, Any]
+
+
+def software(event: Event) -> str:
+    client = event.get("client", {})
+    return " ".join(filter(None, [client.get("name") or "(no name)", client.get("version")]))
+
+
+def person(event: Event) -> str | None:
+    return event.get("caller") if event.get("caller_kind") in {"jwt", "api_key", "header"} else None
+
+
+def key(event: Event) -> str:
+    return person(event) or software(event)
+
+
+def who(event: Event) -> str:
+    if (of := person(event)) is None:
+        return software(event)
+    return event.get("caller_label") or f"{event['caller_kind']}:{of[:12]}"
+
+
+def grouped(events, by):
+    groups = defaultdict(list)
+    for event in events:
+        groups[by(event)].append(event)
+    return groups
+
+
+def named(events, *names):
+    return [event for event in events if event["event"] in names]
+
+
+def often(events, outcome):
+    return sum(event["outcome"] == outcome for event in events)
+
+
+def last(events):
+    return max(map(at, events), default=None)
+
+
+def first(events):
+    return min(map(at, events))
+
+
+def old(events):
+    return [event for event in events if event["legacy"]]
+
+
+def keys(events):
+    return len(set(map(key, events)))
+
+
+def callers(events):
+    return [
+        {
+            "caller": name, "hash": person(group[0]), "clients": sorted(set(map(software, group))),
+            "requests": len(group), "legacy": len(old(group)), "errors": often(group, "error"),
+            "denied": often(group, "denied"), "first": first(group), "last": last(group),
+            "last_legacy": last(old(group)),
+        }
+        for (_, name), group in grouped(named(events, "request"), lambda e: (key(e), who(e))).items()
+    ]  # fmt: skip
+
+
+def methods(events):
+    return [
+        {
+            "method": method or "-", "era": era, "requests": len(group), "legacy": len(old(group)),
+            "errors": often(group, "error"), "denied": often(group, "denied"), "callers": keys(group),
+            "last": last(group),
+        }
+        for (method, era), group in grouped(
+            named(events, "request"), lambda e: (e.get("method"), e.get("era"))
+        ).items()
+    ]  # fmt: skip
+
+
+def tools(events):
+    called = [event for event in named(events, "request") if event.get("tool") is not None]
+    return [
+        {
+            "tool": tool, "upstream": upstream, "requests": len(group), "legacy": len(old(group)),
+            "with_task_param": sum("task param" in event.get("legacy_features", ()) for event in group),
+            "errors": often(group, "error"), "callers": keys(group), "last": last(group),
+            "last_legacy": last(old(group)),
+        }
+        for (tool, upstream), group in grouped(called, lambda e: (e["tool"], e.get("upstream"))).items()
+    ]  # fmt: skip
+
+
+def clients(events):
+    def by(event):
+        client = event.get("client", {})
+        return client.get("name"), client.get("version"), event.get("era")
+
+    return [
+        {
+            "client": name, "version": version, "era": era, "requests": len(group), "legacy": len(old(group)),
+            "callers": keys(group), "first": first(group), "last": last(group),
+            "features": sorted({feature for event in group for feature in event.get("legacy_features", ())}),
+        }
+        for (name, version, era), group in grouped(named(events, "request"), by).items()
+    ]  # fmt: skip
+
+
+def features(events):
+    used = [(feature, e) for e in named(events, "request") for feature in set(e.get("legacy_features", ()))]
+    return [
+        {
+            "feature": feature, "requests": len(group), "callers": keys(e for _, e in group),
+            "clients": len({software(e) for _, e in group}), "last": last(e for _, e in group),
+        }
+        for feature, group in grouped(used, lambda pair: pair[0]).items()
+    ]  # fmt: skip
+
+
+def noted(events, *fields, clients=False):
+    return [
+        {
+            **dict(zip(fields, values, strict=True)), "count": len(group), "callers": keys(group),
+            **({"clients": sorted(set(map(software, group)))} if clients else {}),
+            "first": first(group), "last": last(group),
+        }
+        for values, group in grouped(events, lambda e: tuple(e.get(name) for name in fields)).items()
+    ]  # fmt: skip
+
+
+def losses(events):
+    return noted(named(events, "loss"), "rule", "field", "corner", "upstream")
+
+
+def lenient(events):
+    return noted(named(events, "lenient"), "rule", "detail", "corner", "upstream", clients=True)
+
+
+def errors(events):
+    def row(event):
+        if event["event"] == "request":
+            told = (event["outcome"], event.get("code"), event.get("http_status"))
+            return event | {"what": "request", "why": " ".join(str(one) for one in told if one is not None)}
+        return event | {"what": event["event"], "why": event.get("rule") or event.get("reason")}
+
+    wrong = [e for e in named(events, "request") if e["outcome"] in {"error", "denied"}]
+    wrong += named(events, "denied", "task.lost", "upstream.down")
+    return noted(map(row, wrong), "what", "method", "why", "era", "upstream")
+
+
+def tasks(events):
+    steps = named(events, "task.created", "task.status", "task.ended", "task.lost")
+    found = []
+    for group in grouped(steps, lambda e: e["task_id"]).values():
+        group.sort(key=lambda e: (at(e), e["seq"]))
+        found.append(
+            {
+                "upstream": next((e["upstream"] for e in group if "upstream" in e), None),
+                "corner": next((c for e in group if (c := e.get("via") or e.get("corner"))), None),
+                "end": group[-1]["event"], "to": group[-1].get("to"), "last": last(group),
+                "age_ms": group[-1].get("age_ms"),
+            }
+        )  # fmt: skip
+    rows = []
+    for (upstream, corner), group in grouped(found, lambda t: (t["upstream"], t["corner"])).items():
+        ages = sorted(task["age_ms"] for task in group if task["age_ms"] is not None)
+        ended = [task["to"] for task in group if task["end"] == "task.ended"]
+        rows.append(
+            {
+                "upstream": upstream, "corner": corner, "tasks": len(group),
+                **{to: ended.count(to) for to in ("completed", "failed", "cancelled")},
+                "lost": sum(task["end"] == "task.lost" for task in group),
+                "open": sum(task["end"] in {"task.created", "task.status"} for task in group),
+                "p50_ms": ages[math.ceil(0.5 * len(ages)) - 1] if ages else None,
+                "p95_ms": ages[math.ceil(0.95 * len(ages)) - 1] if ages else None,
+                "last": max(task["last"] for task in group),
+            }
+        )  # fmt: skip
+    return rows

@@ -1,0 +1,410 @@
+"""LM-INPUT, INPUT-END: a modern server's questions on a legacy client's streams, each answered once."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.client import RELATED_TASK, LegacyClient, OpenStream
+from tests.corners.lm import BOB, Corner, corner, elicitation, seen_as
+from tests.corners.ml import ALICE, HandClock, accept
+from tests.models import check_legacy
+from tests.scripted import Raw, Scripted, Seen, text
+
+LATER_MS = 30_001
+DROPS = 10
+
+
+class Asking:
+    """A modern server's task that asks its questions until they are answered."""
+
+    def __init__(self, upstream: Scripted, *keys: str, then: dict[str, Any] | None = None) -> None:
+        self.open = {key: elicitation(key) for key in keys}
+        self.updates: list[dict[str, Any]] = []
+        self._then = then or seen_as("task-1", "completed", result=text("done"))
+        upstream.on("tasks/get", lambda _: self.shown())
+        upstream.on("tasks/update", self.update)
+
+    def shown(self) -> dict[str, Any]:
+        return seen_as("task-1", "input_required", inputRequests=self.open) if self.open else self._then
+
+    def update(self, seen: Seen) -> dict[str, Any]:
+        self.updates.append(seen.params["inputResponses"])
+        for key in seen.params["inputResponses"]:
+            self.open.pop(key, None)
+        return {"resultType": "complete"}
+
+
+async def question(lm: Corner, stream: OpenStream) -> Any:
+    """The next question on a stream; time passes until it comes."""
+
+    async def coming() -> Any:
+        while "id" not in (message := await stream.message()) or "method" not in message:
+            pass
+        return message
+
+    return await lm.ticking(asyncio.ensure_future(coming()))
+
+
+async def result(lm: Corner, client: LegacyClient | None = None) -> Any:
+    return await lm.ticking(asyncio.ensure_future((client or lm.client).tasks("result", "task-1")))
+
+
+@asynccontextmanager
+async def on_result(client: LegacyClient) -> AsyncIterator[OpenStream]:
+    async with client.stream("tasks/result", {"taskId": "task-1"}) as stream:
+        yield stream
+
+
+@asynccontextmanager
+async def on_get(client: LegacyClient) -> AsyncIterator[OpenStream]:
+    async with client.get() as stream:
+        yield stream
+
+
+@pytest.mark.rule("LM-INPUT", "KEYS")
+@pytest.mark.parametrize("where", [on_get, on_result])
+@pytest.mark.parametrize(
+    ("answer", "upstream_answer"),
+    [
+        ({"result": accept(ok=True)}, accept(ok=True)),
+        ({"result": {"action": "decline"}}, {"action": "decline"}),
+        ({"result": {"ok": True}}, accept(ok=True)),
+        ({"error": {"code": -1, "message": "no"}}, {"action": "cancel"}),
+    ],
+)
+async def test_a_question_is_asked_and_answered(
+    modern_upstream: Scripted,
+    tmp_path: Path,
+    where: Any,
+    answer: dict[str, Any],
+    upstream_answer: dict[str, Any],
+) -> None:
+    async with corner(modern_upstream, tmp_path) as lm:
+        await lm.create()
+        async with where(lm.client) as stream:
+            server = Asking(modern_upstream, "k")
+            asked = await question(lm, stream)
+            reply = await lm.client.post({"jsonrpc": "2.0", "id": asked["id"], **answer})
+            done = await result(lm)
+    assert (reply.status, reply.body) == (202, b"")
+    assert isinstance(asked["id"], str)
+    params = asked["params"]
+    assert params.pop("_meta") == {RELATED_TASK: {"taskId": "task-1"}}
+    assert {"method": asked["method"], "params": params} == elicitation("k")
+    check_legacy("ElicitRequest", asked)
+    assert server.updates == [{"k": upstream_answer}]
+    assert done.result["content"] == text("done")["content"]
+
+
+@pytest.mark.rule("LM-INPUT")
+@pytest.mark.parametrize(
+    ("kind", "asked", "answer", "given"),
+    [
+        ("sampling", {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}},
+         {"result": {"role": "assistant", "content": {"type": "text", "text": "x"}, "model": "m"}},
+         {"role": "assistant", "content": {"type": "text", "text": "x"}, "model": "m"}),
+        ("roots", {"method": "roots/list"}, {"result": {"roots": []}}, {"roots": []}),
+        ("roots", {"method": "roots/list"}, {"error": {"code": -1, "message": "no"}}, {"roots": []}),
+    ],
+)  # fmt: skip
+async def test_other_kinds_are_asked_too(
+    modern_upstream: Scripted, tmp_path: Path, kind: str, asked: Any, answer: Any, given: Any
+) -> None:
+    async with corner(modern_upstream, tmp_path, client={"capabilities": {kind: {}}}) as lm:
+        server = Asking(modern_upstream, "k")
+        server.open["k"] = asked
+        await lm.create()
+        async with on_get(lm.client) as stream:
+            message = await question(lm, stream)
+            await lm.client.post({"jsonrpc": "2.0", "id": message["id"], **answer})
+            await result(lm)
+    assert message["method"] == asked["method"]
+    assert server.updates == [{"k": given}]
+
+
+@pytest.mark.rule("LM-INPUT")
+async def test_the_sessions_own_stream_comes_first(modern_upstream: Scripted, tmp_path: Path) -> None:
+    async with corner(modern_upstream, tmp_path) as lm:
+        other = await lm.seated(ALICE)
+        await lm.create()
+        async with on_get(lm.client) as get, on_get(other) as others, on_result(lm.client) as waiting:
+            Asking(modern_upstream, "k")
+            await other.tasks("get", "task-1")
+            asked = await question(lm, get)
+            await lm.client.respond(asked["id"], accept(ok=True))
+            said = await lm.ticking(asyncio.ensure_future(waiting.rest()))
+            await other.delete()
+            elsewhere = await others.rest()
+    assert [message.get("method") for message in said] == [None]
+    assert [message for message in elsewhere if "id" in message] == []
+
+
+@pytest.mark.rule("LM-INPUT")
+async def test_without_its_own_stream_the_session_that_touched_the_task_last_is_asked(
+    modern_upstream: Scripted, tmp_path: Path
+) -> None:
+    async with corner(modern_upstream, tmp_path) as lm:
+        server = Asking(modern_upstream, "k")
+        await lm.create()
+        other = await lm.seated(ALICE)
+        async with on_get(other) as others:
+            await other.tasks("get", "task-1")
+            asked = await question(lm, others)
+            await other.respond(asked["id"], accept(ok=True))
+            await result(lm, other)
+    assert server.updates == [{"k": accept(ok=True)}]
+
+
+@pytest.mark.rule("LM-INPUT")
+async def test_an_open_stream_makes_the_shim_watch(modern_upstream: Scripted, tmp_path: Path) -> None:
+    async with corner(modern_upstream, tmp_path) as lm:
+        async with on_get(lm.client):
+            await lm.create()
+            for n in range(3):
+                await lm.ticking(asyncio.ensure_future(modern_upstream.wait("tasks/get", n + 1)))
+        while lm.app.tasks.room.changes.watched(1):  # the client has left: the poller ends
+            assert (await lm.client.request("ping")).result == {}
+        looks = len(modern_upstream.seen("tasks/get"))
+        for _ in range(5):
+            lm.clock.advance(5_000)
+            assert (await lm.client.request("ping")).result == {}
+        assert len(modern_upstream.seen("tasks/get")) == looks
+
+
+@pytest.mark.rule("LM-INPUT")
+@pytest.mark.parametrize("where", [on_get, on_result])
+async def test_an_unanswered_question_is_sent_once_more_under_the_same_id(
+    modern_upstream: Scripted, tmp_path: Path, where: Any
+) -> None:
+    async with corner(modern_upstream, tmp_path) as lm:
+        server = Asking(modern_upstream, "k")
+        await lm.create()
+        async with where(lm.client) as stream:
+            first = await question(lm, stream)
+        async with where(lm.client) as stream:
+            lm.clock.advance(20_000)
+            for _ in range(3):
+                assert (await stream.next_raw()).data is None  # not due: only comments
+            lm.clock.advance(LATER_MS)
+            second = await question(lm, stream)
+            await lm.client.respond(second["id"], accept(ok=True))
+            await result(lm)
+    assert first == second
+    assert server.updates == [{"k": accept(ok=True)}]
+
+
+@pytest.mark.rule("LM-INPUT")
+@pytest.mark.parametrize("seen", ["all", "none", "foreign"])
+async def test_the_last_event_id_tells_what_was_delivered(
+    modern_upstream: Scripted, tmp_path: Path, seen: str
+) -> None:
+    async with corner(modern_upstream, tmp_path) as lm:
+        Asking(modern_upstream, "k", "l")
+        await lm.create()
+        async with on_get(lm.client) as stream:
+            asked = [await question(lm, stream), await question(lm, stream)]
+            ids = [frame.id for frame in stream.frames if frame.data and b"elicitation/create" in frame.data]
+        last = {"all": ids[1], "none": ids[0], "foreign": "9/x"}[seen]
+        async with lm.client.get(last_event_id=last) as stream:
+            again = []
+            if seen != "all":
+                again.append(await question(lm, stream))
+            if seen == "foreign":
+                again.append(await question(lm, stream))
+            lm.clock.advance(LATER_MS)
+            for _ in range(3):
+                assert (await stream.next_raw()).data is None
+    assert again == {"all": [], "none": asked[1:], "foreign": asked}[seen]
+
+
+@pytest.mark.rule("LM-INPUT")
+@pytest.mark.parametrize("delivered", [True, False])
+async def test_a_second_answer_is_taken_and_dropped(
+    modern_upstream: Scripted, tmp_path: Path, *, delivered: bool
+) -> None:
+    async with corner(modern_upstream, tmp_path) as lm:
+        server = Asking(modern_upstream, "k", "l")
+        if not delivered:
+            modern_upstream.once("tasks/update", Raw("", 503))
+        await lm.create()
+        async with on_get(lm.client) as stream:
+            asked = await question(lm, stream)
+            replies = [await lm.client.respond(asked["id"], accept(n=n)) for n in range(3)]
+            replies.append(await lm.client.respond_error(asked["id"], -1))
+            other = await question(lm, stream)
+            await lm.client.respond(other["id"], accept(n=9))
+            await result(lm)
+    assert {(reply.status, reply.body) for reply in replies} == {(202, b"")}
+    assert server.updates == [{"k": accept(n=0)}, {"l": accept(n=9)}]
+    assert [event["rule"] for event in lm.events("lenient")].count("LM-INPUT") == 3
+
+
+@pytest.mark.rule("LM-INPUT", "OWN-CHECK")
+@pytest.mark.parametrize("who", ["bob", "another session", "unknown id", "number"])
+async def test_an_answer_to_no_question_of_this_session_is_dropped(
+    modern_upstream: Scripted, tmp_path: Path, who: str
+) -> None:
+    async with corner(modern_upstream, tmp_path) as lm:
+        server = Asking(modern_upstream, "k")
+        await lm.create()
+        async with on_get(lm.client) as stream:
+            asked = await question(lm, stream)
+            client = (
+                lm.client
+                if who in {"unknown id", "number"}
+                else await lm.seated(BOB if who == "bob" else ALICE)
+            )
+            answered = {"unknown id": "ts-9-9", "number": 1}.get(who, asked["id"])
+            reply = await client.respond(answered, accept(ok=False))
+            await lm.client.respond(asked["id"], accept(ok=True))
+            await result(lm)
+    assert (reply.status, reply.body) == (202, b"")
+    assert server.updates == [{"k": accept(ok=True)}]
+
+
+@pytest.mark.rule("INPUT-END", "LM-INPUT")
+@pytest.mark.parametrize("where", [on_get, on_result])
+@pytest.mark.parametrize("end", ["ends", "cancelled"])
+async def test_at_the_end_delivered_questions_are_called_off(
+    modern_upstream: Scripted, tmp_path: Path, where: Any, end: str
+) -> None:
+    async with corner(modern_upstream, tmp_path) as lm:
+        server = Asking(modern_upstream, "k")
+        await lm.create()
+        async with where(lm.client) as stream:
+            asked = await question(lm, stream)
+            if end == "ends":
+                server.open.clear()
+            else:
+                await lm.client.tasks("cancel", "task-1")
+            while (message := await lm.ticking(asyncio.ensure_future(stream.message()))).get("method") != (
+                "notifications/cancelled"
+            ):
+                assert "result" not in message
+                assert "error" not in message
+            late = await lm.client.respond(asked["id"], accept(ok=True))
+            if where is on_result:
+                [answer] = await stream.rest()
+                assert ("result" in answer) == (end == "ends")
+    assert message["params"] == {"requestId": asked["id"]}
+    assert late.status == 202
+    assert server.updates == []
+    assert lm.events("input.answered") == []
+
+
+@pytest.mark.rule("INPUT-END", "LM-INPUT")
+async def test_a_question_answered_elsewhere_is_called_off(modern_upstream: Scripted, tmp_path: Path) -> None:
+    async with corner(modern_upstream, tmp_path) as lm:
+        server = Asking(modern_upstream, "k", "l")
+        await lm.create()
+        async with on_get(lm.client) as stream:
+            asked = await question(lm, stream)
+            await question(lm, stream)
+            modern = await lm.modern(ALICE)
+            shown = (await modern.tasks("get", "task-1")).result
+            await modern.tasks("update", "task-1", inputResponses={"k": accept(by="modern")})
+            while (told := await stream.message())["method"] != "notifications/cancelled":
+                pass
+    assert set(shown["inputRequests"]) == {"k", "l"}
+    assert told["params"] == {"requestId": asked["id"]}
+    assert server.updates == [{"k": accept(by="modern")}]
+
+
+@pytest.mark.rule("LM-INPUT")
+async def test_a_kind_the_client_did_not_declare_is_never_asked(
+    modern_upstream: Scripted, tmp_path: Path
+) -> None:
+    async with corner(modern_upstream, tmp_path, client={"capabilities": {"roots": {}}}) as lm:
+        Asking(modern_upstream, "k")
+        await lm.create()
+        shown = await lm.get()
+        async with on_get(lm.client) as stream:
+            for _ in range(3):
+                assert (await stream.next_raw()).data is None
+    assert shown["status"] == "working"
+    assert [event["field"] for event in lm.events("loss")][:1] == ["elicitation"]
+
+
+@pytest.mark.rule("LM-INPUT", "LM-RESULT")
+async def test_ten_drops_lose_nothing(modern_upstream: Scripted, tmp_path: Path) -> None:
+    async with corner(modern_upstream, tmp_path) as lm:
+        server = Asking(modern_upstream)
+        server.open["q-0"] = elicitation("q-0")
+        await lm.create()
+        second = await lm.seated(ALICE, capabilities={})
+        other = asyncio.create_task(second.tasks("result", "task-1"))
+        await modern_upstream.wait("tasks/get")
+        began_ms, looks = lm.clock.now_ms(), len(modern_upstream.seen("tasks/get"))
+        seen: dict[str, set[str]] = {}
+        for drop in range(DROPS):
+            async with on_result(lm.client) as stream:  # dropped with its question unanswered
+                lost = await question(lm, stream)
+                seen.setdefault(lost["params"]["message"], set()).add(lost["id"])
+            lm.clock.advance(LATER_MS)
+            async with on_result(lm.client) as stream:
+                asked = await question(lm, stream)
+                seen.setdefault(asked["params"]["message"], set()).add(asked["id"])
+                if drop + 1 < DROPS:
+                    server.open[f"q-{drop + 1}"] = elicitation(f"q-{drop + 1}")
+                await lm.client.respond(asked["id"], accept(n=drop))
+        took_ms = lm.clock.now_ms() - began_ms
+        done, others = await result(lm), await lm.ticking(other)
+    assert seen == {f"q-{n}": {one} for n, [one] in enumerate(seen.values())}
+    assert server.updates == [{f"q-{n}": accept(n=n)} for n in range(DROPS)]
+    assert done.result == others.result
+    assert done.result["content"] == text("done")["content"]
+    assert len(modern_upstream.seen("tasks/get")) - looks <= took_ms / 1_000 + DROPS
+
+
+@pytest.mark.rule("DUR-2", "DUR-1", "LM-INPUT")
+async def test_questions_are_there_after_a_restart(modern_upstream: Scripted, tmp_path: Path) -> None:
+    clock = HandClock()
+    server = Asking(modern_upstream, "k", "l")
+    async with corner(modern_upstream, tmp_path, clock=clock) as lm:
+        await lm.create()
+        async with on_get(lm.client) as stream:
+            first = [await question(lm, stream), await question(lm, stream)]
+            last = stream.frames[-1].id
+        session = lm.client.session
+    async with corner(modern_upstream, tmp_path, clock=clock, session=False) as lm:
+        lm.client.session, lm.client.initialized = session, True
+        # an answer under the id from before is taken at once
+        await lm.client.respond(first[0]["id"], accept(n=1))
+        async with lm.client.get(last_event_id=last) as stream:
+            for _ in range(3):
+                assert (await stream.next_raw()).data is None
+        lm.clock.advance(LATER_MS)
+        async with on_get(lm.client) as stream:
+            again = await question(lm, stream)
+            await lm.client.respond(again["id"], accept(n=2))
+            done = await result(lm)
+    assert again == first[1]
+    assert server.updates == [{"k": accept(n=1)}, {"l": accept(n=2)}]
+    assert done.result["content"] == text("done")["content"]
+
+
+@pytest.mark.rule("DUR-2", "LM-INPUT")
+async def test_an_acknowledged_answer_is_delivered_after_a_restart(
+    modern_upstream: Scripted, tmp_path: Path
+) -> None:
+    clock = HandClock()
+    server = Asking(modern_upstream, "k")
+    identity = {"sources": ("header",)}
+    client = {"headers": {"X-Forwarded-User": "alice"}}
+    options: dict[str, Any] = {"clock": clock, "identity": identity, "client": client}
+    async with corner(modern_upstream, tmp_path, **options) as lm:
+        await lm.create()
+        async with on_get(lm.client) as stream:
+            asked = await question(lm, stream)
+            modern_upstream.on("tasks/update", Raw("", 503))
+            assert (await lm.client.respond(asked["id"], accept(ok=True))).status == 202
+            await modern_upstream.wait("tasks/update")
+    modern_upstream.on("tasks/update", server.update)
+    before = len(modern_upstream.seen("tasks/update"))
+    async with corner(modern_upstream, tmp_path, session=False, **options):
+        await modern_upstream.wait("tasks/update", before + 1)
+    assert server.updates == [{"k": accept(ok=True)}]

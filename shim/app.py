@@ -19,6 +19,7 @@ from shim.audit.activity import Activity
 from shim.audit.events import InstanceStarted, InstanceStopped
 from shim.audit.metrics import Metrics
 from shim.audit.sink import FileSink, NullSink, new_instance
+from shim.audit.traffic import Traffic
 from shim.behind import Behind, speakers
 from shim.callers.keys import Keys
 from shim.callers.resolve import build_resolver
@@ -37,6 +38,7 @@ from shim.hub.registry import load_dialects
 from shim.ledger.sqlite import SqliteLedger
 from shim.reload import Reload
 from shim.standing import Stand, linked
+from shim.steering import Steering
 from shim.tasks.questions import Questions
 from shim.tasks.room import Room
 from shim.tasks.service import Tasks
@@ -123,14 +125,15 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         facing = Facing(in_force, tasks, dialects, ids, epoch, resolver, OpenStreams(in_force))
         for one in stands.values():
             one.fronts = facing.fronts(one)
-        activity = Activity()
+        activity, traffic = Activity(), Traffic()
         metrics.watch(dropped=lambda: sink.dropped, under_way=lambda: activity.under_way)
         endpoint = Endpoint(
             in_force,
             guard=Guard(config),
             resolver=resolver,
             routes=Routes(in_force, stands, dialects, ledger, tasks.parked),
-            sink=sink, activity=activity, metrics=metrics, sunset=sunset_headers(config.cutover),
+            sink=sink, activity=activity, metrics=metrics, traffic=traffic,
+            sunset=sunset_headers(config.cutover),
         )  # fmt: skip
         reload = Reload(config, live, keys, sink, endpoint, stands)
         await tasks.start()
@@ -143,7 +146,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
                 one.link.on_doubt = one.prober.doubt
                 room.start(one.prober.run(partial(_turn, one, stands, facing)), "probe")
         await _sign_of_life(stack, room, Alive(ledger, activity, sink))
-        admin = Admin(metrics, ledger, stands)
+        admin = Admin(in_force, metrics, ledger, stands, Steering(live, stands, ledger, traffic, sink, clock))
         server = server_of(
             endpoint.handle,
             handler_cancellation=True,

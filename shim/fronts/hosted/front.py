@@ -83,7 +83,7 @@ class HostedFront:
         """Answer one legacy exchange; `message` is None for GET and DELETE. Raises ShimError."""
         ctx.trace.method = _named(http, message)
         version = http.headers.get("MCP-Protocol-Version", LEGACY_VERSIONS[0])
-        if version not in LEGACY_VERSIONS:
+        if version not in LEGACY_VERSIONS and ctx.trace.method != "initialize":
             raise invalid_request(f"MCP-Protocol-Version: expected one of {', '.join(LEGACY_VERSIONS)}")
         session = await self._sessions.require(http.headers.get(_SESSION), ctx)
         ctx.trace.feature("session" if session is not None else "no session")

@@ -128,6 +128,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
             one.fronts = facing.fronts(one)
         activity, traffic = Activity(), Traffic()
         metrics.watch(dropped=lambda: sink.dropped, under_way=lambda: activity.under_way)
+        metrics.parked.set_function(lambda: len(tasks.parked))
         endpoint = Endpoint(
             in_force,
             guard=Guard(config),

@@ -136,6 +136,7 @@ async def running(
             one.fronts = facing.fronts(one)
         activity, traffic = Activity(), Traffic()
         metrics.watch(dropped=lambda: sink.dropped, under_way=lambda: activity.under_way)
+        metrics.parked.set_function(lambda: len(tasks.parked))
         endpoint = Endpoint(
             in_force,
             guard=Guard(config),

@@ -306,21 +306,27 @@ async def test_what_another_session_of_the_caller_hears_counts(tmp_path: Path) -
 
 
 @pytest.mark.rule("ML-SESSION-LOST")
-async def test_a_lost_session_is_made_up_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("down", [0, 2], ids=["at once", "after a while"])
+async def test_a_lost_session_is_made_up_for(tmp_path: Path, down: int) -> None:
     async with scripted(capabilities=OFFERS) as upstream, corner(upstream, tmp_path, client=QUIET) as ml:
         upstream.on("resources/subscribe", {})
         async with listening(ml, wanted(toolsListChanged=True, resourceSubscriptions=[A])) as stream:
             get = await upstream.get_stream()
             upstream.forget()
+            upstream.once("POST", *[Raw(status=503)] * down)
+            upstream.once("resources/subscribe", *[Raw(status=503)] * down)
             await get.close()
             await ml.clock.slept(250)
             ml.clock.advance(250)
+            for wait_ms in (1_000, 5_000, 30_000, 30_000)[: 2 * down]:
+                await ml.clock.slept(wait_ms)
+                ml.clock.advance(wait_ms)
             again = await upstream.get_stream()
             # what was announced in between is not known: look again
             assert await stream.message() == told(TOOLS_CHANGED)
             assert await stream.message() == told(UPDATED, uri=A)
             subscribed = [seen.session for seen in upstream.seen("resources/subscribe")]
-            assert subscribed == [upstream.sessions[0], (await again.opened()).session]
+            assert subscribed == [upstream.sessions[0], *[(await again.opened()).session] * (1 + down)]
             await again.send(notice(TOOLS_CHANGED))
             assert await stream.message() == told(TOOLS_CHANGED)
     assert [event["reason"] for event in ml.events("session.lost")] == ["unknown_twice"]

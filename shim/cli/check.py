@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -11,11 +12,14 @@ from shim.callers.keys import KeyFileError, Keys
 from shim.cli.common import FOUND, config_option, fail, log_to_stderr, operator_errors, read_config
 from shim.cli.probe import describe
 from shim.cli.survey import Survey, survey
+from shim.clock import SystemClock
 from shim.config import Config, api_keys, service_token, show
 from shim.config.service import UpstreamConfig
 from shim.fronts.guard import Guard
 from shim.hub.dialect import Dialect
 from shim.hub.registry import load_dialects
+from shim.upstreams.stdio.bridge import CALLER
+from shim.upstreams.stdio.serving import BRIDGE_URL, bridge_of, serving
 
 
 @click.command()
@@ -83,7 +87,7 @@ async def _online(config: Config, dialects: Mapping[str, Dialect]) -> bool:
     """Ask the upstreams, say what they are, tell whether all of them can be served."""
     good = True
     for upstream in config.upstream:
-        found = await survey(upstream.url, dialects, _signed(upstream), timeout_ms=upstream.answer_timeout_ms)
+        found = await _found(config, upstream, dialects)
         click.echo(f"\n[upstream {upstream.name}]")
         click.echo("\n".join(describe(found)))
         fault = _misfit(upstream, found, dialects)
@@ -91,6 +95,16 @@ async def _online(config: Config, dialects: Mapping[str, Dialect]) -> bool:
             good = False
             click.echo(f"fault: upstream {upstream.name!r}: {fault}", err=True)
     return good
+
+
+async def _found(config: Config, upstream: UpstreamConfig, dialects: Mapping[str, Dialect]) -> Survey:
+    timeout_ms = upstream.answer_timeout_ms
+    if not upstream.command:
+        return await survey(upstream.url, dialects, _signed(upstream), timeout_ms=timeout_ms)
+    asker = [(CALLER, "check")]
+    async with serving(bridge_of(config, upstream, None, SystemClock())) as socket:
+        found = await survey(BRIDGE_URL, dialects, asker, timeout_ms=timeout_ms, socket=socket)
+        return replace(found, url=upstream.address)
 
 
 def _misfit(upstream: UpstreamConfig, found: Survey, dialects: Mapping[str, Dialect]) -> str | None:

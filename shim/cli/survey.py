@@ -57,12 +57,16 @@ class Survey:
 
 
 async def survey(
-    url: str, dialects: Mapping[str, Dialect], headers: Sequence[tuple[str, str]] = (), *, timeout_ms: int
-) -> Survey:
-    """Ask a server what it speaks and what its tools support. Never raises for what the server does."""
+    url: str, dialects: Mapping[str, Dialect], headers: Sequence[tuple[str, str]] = (), *, timeout_ms: int,
+    socket: str | None = None,
+) -> Survey:  # fmt: skip
+    """Ask a server what it speaks and what its tools support. Never raises for what the server does.
+
+    With `socket` it is asked over that Unix socket.
+    """
     bounds = Bounds()
     limits = Limits(bounds.frame_bytes, timeout_ms, timeout_ms)
-    client = open_client(limits)
+    client = open_client(limits, socket)
     try:
         link = Link(client, url, limits)
         probed = await probe(link, NullSink(), "probe", headers)

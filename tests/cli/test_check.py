@@ -1,6 +1,9 @@
 """`taskshim check`."""
 
 import asyncio
+import json
+import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -178,3 +181,14 @@ def test_accepts_the_example(config):
     result = run(str(example))
     assert result.exit_code == 0
     assert tomllib.loads(result.stdout)["listen"]["path"] == "/mcp"
+
+
+async def test_online_asks_a_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    server = Path(__file__).parents[1] / "stdio_server.py"
+    path = tmp_path / "config.toml"
+    path.write_text(f"[[upstream]]\ncommand = {json.dumps([sys.executable, str(server), 'legacy'])}\n")
+    result = await online(str(path))
+    assert result.exit_code == 0
+    assert re.search(r"^dialect +experimental$", result.stdout, re.MULTILINE)
+    assert re.search(r"^job +required$", result.stdout, re.MULTILINE)

@@ -66,6 +66,7 @@ class App:
     stands: Mapping[str, Stand]
     """The upstreams by name."""
     ledger: SqliteLedger
+    steering: Steering
     reload: Reload
     """Puts a new config in force. Raises ConfigError; then all is as it was."""
 
@@ -127,6 +128,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
             one.fronts = facing.fronts(one)
         activity, traffic = Activity(), Traffic()
         metrics.watch(dropped=lambda: sink.dropped, under_way=lambda: activity.under_way)
+        metrics.parked.set_function(lambda: len(tasks.parked))
         endpoint = Endpoint(
             in_force,
             guard=Guard(config),
@@ -135,6 +137,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
             sink=sink, activity=activity, metrics=metrics, traffic=traffic,
             sunset=sunset_headers(config.cutover),
         )  # fmt: skip
+        steering = Steering(live, stands, ledger, traffic, sink, clock)
         reload = Reload(config, live, keys, sink, endpoint, stands)
         await tasks.start()
         sink.emit(InstanceStarted(version=__version__, config_digest=digest(config)))
@@ -146,7 +149,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
                 one.link.on_doubt = one.prober.doubt
                 room.start(one.prober.run(partial(_turn, one, stands, facing)), "probe")
         await _sign_of_life(stack, room, Alive(ledger, activity, sink))
-        admin = Admin(in_force, metrics, ledger, stands, Steering(live, stands, ledger, traffic, sink, clock))
+        admin = Admin(in_force, metrics, ledger, stands, steering)
         server = server_of(
             endpoint.handle,
             handler_cancellation=True,
@@ -163,7 +166,9 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         stack.push_async_callback(facing.streams.close)
         admin.ready = True
         stack.callback(admin.stopping)
-        yield App(config, url + config.listen.path, admin_url, endpoint, tasks, stands, ledger, reload)
+        yield App(
+            config, url + config.listen.path, admin_url, endpoint, tasks, stands, ledger, steering, reload
+        )
 
 
 async def _listen(

@@ -166,7 +166,8 @@ class Limits(Section):
     concurrent_requests: Count = 20_000
     """Requests under way at a time, open streams included; more is a 429 with Retry-After."""
     sessions_per_caller: Count = 256
-    """Open sessions of one caller's legacy clients; more is a 429."""
+    """Open sessions of one caller's legacy clients; one that was unused for sessions.idle_ms and has no
+    open task makes way for another, else that is a 429."""
     open_tasks_per_caller: Count = 1000
     """Tasks of one caller that have not ended; more is a 429."""
     questions_per_task: Count = 64

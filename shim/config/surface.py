@@ -165,7 +165,15 @@ class Limits(Section):
     open_tasks_per_caller: Count = 1000
     """Tasks of one caller that have not ended; more is a 429."""
     questions_per_task: Count = 64
-    """Questions one task may ask; more are refused upstream (ML-INPUT)."""
+    """Questions one task or call may ask; more are refused upstream (ML-INPUT, ML-MRTR)."""
+    parked_calls_per_caller: Count = 32
+    """Calls of one caller that wait for their client's answers; at the limit the call is ended upstream and
+    the client gets a 429 (ML-MRTR)."""
+    parked_calls: Count = 1000
+    """Such calls in all; at the limit the call is ended upstream and the client gets a 503."""
+    parked_ms: SomeMs = 300_000
+    """Milliseconds such a call waits for the answers, and its requestState counts; then it is ended
+    upstream."""
     streams_per_caller: Count = 64
     """Open subscriptions of one caller's modern clients; more is a 429 (ML-LISTEN)."""
     subscriptions_per_stream: Count = 1000

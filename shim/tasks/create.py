@@ -67,7 +67,8 @@ async def create(
     `handle`: one is given in any case, but for an error that comes first (LM-CREATE). `promoted`: the shim
     runs a plain call behind the handle (PROMOTE-1).
 
-    A client that leaves meanwhile changes nothing: the task is kept and owned (ML-CLOSE).
+    A client that leaves meanwhile changes nothing: the task is kept and owned (ML-CLOSE). What asked its
+    client something and is called off ends at the server too (ML-MRTR).
     """
     session_id = session.session_id if session is not None else None
 
@@ -85,6 +86,9 @@ async def create(
         return await asyncio.shield(work)
     except asyncio.CancelledError:
         ctx.notify = None
+        if ctx.asking is not None and ctx.asking.called_off:
+            work.cancel()
+            await asyncio.wait([work])
         raise
 
 

@@ -192,7 +192,7 @@ class Questions:
             response = as_response(ctx, asked.kind, raw)
             if await self._room.ledger.answer_input(row.pk, key, response, by=by):
                 now_ms = self._room.clock.now_ms()
-                name = "input.declined" if _declined(response) else "input.answered"
+                name = "input.declined" if declined(response) else "input.answered"
                 ctx.trace.event(
                     name, task_id=row.task_id, key=key, kind=asked.kind, waited_ms=now_ms - asked.asked_ms
                 )
@@ -314,5 +314,6 @@ def as_response(ctx: Context, kind: str, raw: bytes) -> bytes:
     return raw
 
 
-def _declined(response: bytes) -> bool:
+def declined(response: bytes) -> bool:
+    """Tell whether the user would not answer."""
     return rawjson.string(rawjson.members(response).get("action")) in {"decline", "cancel"}

@@ -22,6 +22,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import anyio
+import legacy_questions as questions
 import mcp.types as t
 import uvicorn
 from anyio.abc import TaskGroup
@@ -420,6 +421,7 @@ PLAIN_TOOLS: dict[str, tuple[dict[str, Any], Plain]] = {
     "test_elicitation_sep1034_defaults": (form(), elicitation_defaults),
     "test_elicitation_sep1330_enums": (form(), elicitation_enums),
     "json_schema_2020_12_tool": (JSON_SCHEMA_2020_12, json_schema),
+    **{name: (form(), ask) for name, ask in questions.TOOLS.items()},
 }
 
 
@@ -513,6 +515,8 @@ async def list_resource_templates() -> list[t.ResourceTemplate]:
 @server.read_resource()
 async def read_resource(uri: AnyUrl) -> list[ReadResourceContents]:
     found = str(uri)
+    if found == questions.RESOURCE:
+        return [ReadResourceContents(await questions.asked_resource(), "text/plain")]
     if found == "test://static-text":
         return [ReadResourceContents("This is the content of the static text resource.", "text/plain")]
     if found == "test://static-binary":
@@ -541,6 +545,7 @@ PROMPTS: dict[str, list[str]] = {
     "test_prompt_with_arguments": ["arg1", "arg2"],
     "test_prompt_with_embedded_resource": ["resourceUri"],
     "test_prompt_with_image": [],
+    questions.PROMPT: [],
 }
 
 
@@ -558,6 +563,8 @@ async def list_prompts() -> list[t.Prompt]:
 
 @server.get_prompt()
 async def get_prompt(name: str, arguments: dict[str, str] | None) -> t.GetPromptResult:
+    if name == questions.PROMPT:
+        return await questions.context_prompt()
     given = arguments or {}
     contents: dict[str, list[Any]] = {
         "test_simple_prompt": ["This is a simple prompt for testing."],

@@ -8,10 +8,10 @@ from shim.auditing.period import Period
 _STILL_ALIVE = timedelta(seconds=90)
 
 
-def doubts(whole: Integrity, period: Period) -> list[str]:
-    """Say why the logs of the period may not tell everything."""
+def doubts(whole: Integrity, period: Period, *, tolerated: int = 0) -> list[str]:
+    """Say why the logs of the period may not tell everything; so many silent minutes are tolerated."""
     found = []
-    if silent := whole.coverage.silent_minutes:
+    if (silent := whole.coverage.silent_minutes) > tolerated:
         found.append(f"{silent} minutes have no sign of life")
     if whole.coverage.minutes == 0:
         found.append("the period has no whole minute")

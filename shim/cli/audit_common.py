@@ -22,13 +22,17 @@ _LISTED = 3
 _FILTERS = ("caller", "client", "tool", "upstream", "era", "corner")
 
 
+log_argument = click.argument("log", nargs=-1, required=True)
+memory_option = click.option("--memory", default=MEMORY, show_default=True, help="Bound of DuckDB's memory.")
+
+
 def logs_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the logs, the period and the memory; the command gets `logs` (open) and `span`."""
 
-    @click.argument("log", nargs=-1, required=True)
+    @log_argument
     @click.option("--since", help="From this time on: a date, a time, or 14d before the end.")
     @click.option("--until", help="Up to this time; now unless given. Without both: all there is.")
-    @click.option("--memory", default=MEMORY, show_default=True, help="Bound of DuckDB's memory.")
+    @memory_option
     @wraps(command)
     def opened(
         log: tuple[str, ...], since: str | None, until: str | None, memory: str, **options: Any

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, SecretStr
 
 from shim.config.routing import parse_rule
 from shim.config.section import Bytes, Count, Port, Section, SomeMs
@@ -107,6 +107,9 @@ class Cutover(Section):
     [era=legacy|modern]". A percentage is of callers and stays with them: raising it only adds callers. Tasks
     and sessions stay with the upstream that made them."""
 
+    drain: tuple[str, ...] = ()
+    """Upstreams whose legacy sessions end with 404 once they have no open task, so that their clients open
+    new ones where the rules say."""
     sunset: date | None = Field(default=None, examples=[date(2027, 7, 28)])
     """Day on which the old API ends: the Sunset header of legacy answers."""
     link: WebUrl | None = Field(default=None, examples=["https://example.org/migrate"])
@@ -135,9 +138,11 @@ class Admin(Section):
     enabled: bool = True
     """Whether they are served."""
     host: str = "127.0.0.1"
-    """Address they listen on; they ask for no credential, so keep it private."""
+    """Address they listen on; looking asks for no credential, so keep it private."""
     port: Port = 8766
     """TCP port; 0 takes any free one."""
+    token: SecretStr | None = Field(default=None, min_length=16, examples=["sixteen or more characters"])
+    """Bearer token of who may change the cutover there; not set: nobody."""
 
 
 class Log(Section):

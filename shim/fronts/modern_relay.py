@@ -168,6 +168,8 @@ class ModernRelay:
 
     async def _listen(self, asked: Asked) -> web.StreamResponse:
         subscription = await self._listening.subscription(asked)
+        if subscription is None:
+            return await self._by_hub(asked)
         tap = self._listening.tap(asked, subscription.rows)
         return await self._pass(asked, params=subscription.params, tap=tap)
 

@@ -115,6 +115,9 @@ class Ledger(Protocol):
     async def set_abandoned(self, pk: int, stage: int) -> None:
         """Note what was done about an abandoned task; the next touch takes it back (DUR-6)."""
 
+    async def has_open_tasks(self, caller: str, client_session: str) -> bool:
+        """Tell whether a client's session has made tasks that have not ended."""
+
     async def open_count_by_caller(self, caller: str) -> int:
         """Count a caller's open tasks."""
 

@@ -12,6 +12,7 @@ import hashlib
 import json
 from functools import partial
 
+from shim.callers.caller import Caller
 from shim.callers.keys import Keys
 from shim.hub import rawjson
 from shim.hub.rawjson import Members, RawJsonError
@@ -43,7 +44,7 @@ class ParkedCalls:
         """Make a call and give its answer, or what it asks first. Raises what `run` raises, ShimError."""
         if not ctx.kinds:
             return await run()  # what it asks all the same is refused
-        call = ParkedCall(self._room, ctx, partial(_bound_to, ctx, upstream, request), run)
+        call = ParkedCall(self._room, ctx, upstream.name, partial(_bound_to, ctx, upstream, request), run)
         try:
             return await self._outcome(call)
         except asyncio.CancelledError:
@@ -76,6 +77,12 @@ class ParkedCalls:
             raise
         finally:
             call.waiters -= 1
+
+    def where(self, caller: Caller, state: str) -> str | None:
+        """Give the upstream at which the caller's call waits that a state names; None where none does."""
+        said = self._keys.peek(state).split(" ", 2)[:2]
+        call = next((self._calls[one] for one in said if one in self._calls), None)
+        return call.upstream if call is not None and call.ctx.caller.key == caller.key else None
 
     async def close(self) -> None:
         """End every parked call at the server; its client is told when it comes back."""

@@ -36,12 +36,15 @@ class _Asked:
 class ParkedCall:
     """One call and what it asks. Implements `Asking`."""
 
-    def __init__(self, room: Room, ctx: Context, bound_to: Callable[[], str], run: Run) -> None:
+    def __init__(
+        self, room: Room, ctx: Context, upstream: str, bound_to: Callable[[], str], run: Run
+    ) -> None:
         self.id = secrets.token_urlsafe(16)
         self.ctx = ctx
         """The call's own; what is told of its progress goes to whoever waits for it at the time."""
         self.kinds = ctx.kinds
         """What its client can be asked, as its latest request declares."""
+        self.upstream = upstream
         self.bound_to = bound_to
         self.called_off = False
         self.ended: str | None = None

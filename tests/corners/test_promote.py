@@ -492,3 +492,55 @@ async def test_a_four_state_client_runs_it(tmp_path: Path, era: str) -> None:
     assert asked["status"] == "running"
     assert result["content"] == text("done")["content"]
     assert ended["status"] == "done"
+
+
+LISTEN, TOLD = "subscriptions/listen", "notifications/tasks"
+
+
+@pytest.mark.rule("PROMOTE-1", "ML-LISTEN")
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("named", [True, False])
+async def test_its_life_is_heard_on_a_subscription(tmp_path: Path, era: str, *, named: bool) -> None:
+    async with world(tmp_path, era) as one:
+        call = one.upstream.stream("tools/call")
+        task_id = await one.made()
+        wanted = {"taskIds": [task_id]} if named else [TOLD]
+        async with one.modern.stream(LISTEN, {"notifications": wanted}, id="L") as stream:
+            assert (await stream.message())["params"]["notifications"] == {"taskIds": [task_id]}
+            assert (await stream.message())["params"]["status"] == "working"
+            await call.result(text("done"))
+            ended = (await stream.message())["params"]
+            assert (ended["status"], ended["result"]["content"]) == ("completed", text("done")["content"])
+
+
+@pytest.mark.rule("PROMOTE-1", "MM-1")
+async def test_a_subscription_has_what_the_shim_and_what_the_server_say(tmp_path: Path) -> None:
+    changed = "notifications/tools/list_changed"
+    async with world(tmp_path, "modern") as one:
+        one.upstream.stream("tools/call")
+        task_id = await one.made()
+        feed = one.upstream.stream(LISTEN)
+
+        async def acknowledge() -> None:
+            asked = (await feed.opened()).params["notifications"]
+            assert asked == {"toolsListChanged": True, "promptsListChanged": True}
+            params = {"notifications": {"toolsListChanged": True}}
+            await feed.send(
+                {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params}
+            )
+
+        lists = {"toolsListChanged": True, "promptsListChanged": True}
+        async with asyncio.TaskGroup() as group:
+            group.create_task(acknowledge())
+            wanted = {"taskIds": [task_id, "nothing"], **lists}
+            async with one.modern.stream(LISTEN, {"notifications": wanted}, id="L") as stream:
+                honoured = {"toolsListChanged": True, "taskIds": [task_id]}
+                assert (await stream.message())["params"]["notifications"] == honoured
+                assert (await stream.message())["params"]["taskId"] == task_id
+                meta = {"io.modelcontextprotocol/subscriptionId": "ts-1"}
+                await feed.send({"jsonrpc": "2.0", "method": changed, "params": {"_meta": meta}})
+                told = await stream.message()
+                assert told["params"] == {"_meta": {"io.modelcontextprotocol/subscriptionId": "L"}}
+                await feed.result({"resultType": "complete"})
+                [over] = await stream.rest()
+                assert (over["id"], over["result"]["resultType"]) == ("L", "complete")

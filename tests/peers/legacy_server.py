@@ -28,8 +28,9 @@ import uvicorn
 from anyio.abc import TaskGroup
 from mcp.server.experimental.task_context import ServerTaskContext
 from mcp.server.experimental.task_support import TaskSupport
-from mcp.server.lowlevel import Server
+from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.lowlevel.helper_types import ReadResourceContents
+from mcp.server.models import InitializationOptions
 from mcp.server.session import ServerSession
 from mcp.server.streamable_http import EventCallback, EventId, EventMessage, EventStore, StreamId
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -45,7 +46,20 @@ from starlette.routing import Route
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
 SOUND = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
 
-server: Server[Any, Any] = Server("legacy-peer", version="1.0")
+
+class Announcing(Server[Any, Any]):
+    """A server that says it announces changes of its lists; of subscriptions the SDK always says no."""
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        every = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
+        return super().create_initialization_options(notification_options or every, experimental_capabilities)
+
+
+server: Server[Any, Any] = Announcing("legacy-peer", version="1.0")
 
 
 # tasks
@@ -289,6 +303,15 @@ async def with_logging(_: dict[str, Any]) -> t.CallToolResult:
     return text("Tool with logging executed successfully")
 
 
+async def touch(_: dict[str, Any]) -> t.CallToolResult:
+    """Announce changes on the session of the call."""
+    session = server.request_context.session
+    await session.send_prompt_list_changed()
+    await session.send_tool_list_changed()
+    await session.send_resource_updated(AnyUrl("test://watched-resource"))
+    return text("touched")
+
+
 async def with_progress(_: dict[str, Any]) -> t.CallToolResult:
     context = server.request_context
     token = context.meta.progressToken if context.meta and context.meta.progressToken is not None else 0
@@ -414,6 +437,7 @@ PLAIN_TOOLS: dict[str, tuple[dict[str, Any], Plain]] = {
     "test_multiple_content_types": (form(), multiple_content),
     "test_tool_with_logging": (form(), with_logging),
     "test_tool_with_progress": (form(), with_progress),
+    "touch": (form(), touch),
     "test_error_handling": (form(), error_handling),
     "test_reconnection": (form(), reconnection),
     "test_sampling": ({**form(prompt={"type": "string"}), "required": ["prompt"]}, sampling),

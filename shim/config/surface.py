@@ -14,7 +14,8 @@ PINNED_PATHS = ("/legacy", "/modern", "/create-status")
 """Served beside `listen.path`, each for one kind of client."""
 
 
-def _web_url(url: str) -> str:
+def web_url(url: str) -> str:
+    """Give an address that can be served from or sent to as it is. Raises ValueError."""
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError("must be an http:// or https:// URL")
@@ -40,7 +41,7 @@ def _endpoint(path: str) -> str:
     return path
 
 
-WebUrl = Annotated[str, AfterValidator(_web_url)]
+WebUrl = Annotated[str, AfterValidator(web_url)]
 Origin = Annotated[str, AfterValidator(_origin)]
 
 
@@ -166,7 +167,8 @@ class Limits(Section):
     concurrent_requests: Count = 20_000
     """Requests under way at a time, open streams included; more is a 429 with Retry-After."""
     sessions_per_caller: Count = 256
-    """Open sessions of one caller's legacy clients; more is a 429."""
+    """Open sessions of one caller's legacy clients; one that was unused for sessions.idle_ms and has no
+    open task makes way for another, else that is a 429."""
     open_tasks_per_caller: Count = 1000
     """Tasks of one caller that have not ended; more is a 429."""
     questions_per_task: Count = 64

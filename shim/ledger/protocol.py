@@ -136,6 +136,12 @@ class Ledger(Protocol):
     async def count_sessions(self, caller: str) -> int:
         """Count the sessions that a caller's legacy clients have open."""
 
+    async def close_idlest(self, caller: str, before_ms: int) -> str | None:
+        """Close the session of a caller's client that was unused for longest, if since before then.
+
+        One that has a task open stays. Gives its id.
+        """
+
     async def connected(self) -> list[Connected]:
         """Count the sessions that legacy clients have open, by caller and client."""
 

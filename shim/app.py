@@ -19,6 +19,7 @@ from shim.audit.activity import Activity
 from shim.audit.events import InstanceStarted, InstanceStopped
 from shim.audit.metrics import Metrics
 from shim.audit.sink import FileSink, NullSink, new_instance
+from shim.audit.traffic import Traffic
 from shim.behind import Behind, speakers
 from shim.callers.keys import Keys
 from shim.callers.resolve import build_resolver
@@ -37,6 +38,7 @@ from shim.hub.registry import load_dialects
 from shim.ledger.sqlite import SqliteLedger
 from shim.reload import Reload
 from shim.standing import Stand, linked
+from shim.steering import Steering
 from shim.tasks.questions import Questions
 from shim.tasks.room import Room
 from shim.tasks.service import Tasks
@@ -64,6 +66,7 @@ class App:
     stands: Mapping[str, Stand]
     """The upstreams by name."""
     ledger: SqliteLedger
+    steering: Steering
     reload: Reload
     """Puts a new config in force. Raises ConfigError; then all is as it was."""
 
@@ -123,15 +126,18 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         facing = Facing(in_force, tasks, dialects, ids, epoch, resolver, OpenStreams(in_force))
         for one in stands.values():
             one.fronts = facing.fronts(one)
-        activity = Activity()
+        activity, traffic = Activity(), Traffic()
         metrics.watch(dropped=lambda: sink.dropped, under_way=lambda: activity.under_way)
+        metrics.parked.set_function(lambda: len(tasks.parked))
         endpoint = Endpoint(
             in_force,
             guard=Guard(config),
             resolver=resolver,
-            routes=Routes(in_force, stands, dialects, ledger),
-            sink=sink, activity=activity, metrics=metrics, sunset=sunset_headers(config.cutover),
+            routes=Routes(in_force, stands, dialects, ledger, tasks.parked),
+            sink=sink, activity=activity, metrics=metrics, traffic=traffic,
+            sunset=sunset_headers(config.cutover),
         )  # fmt: skip
+        steering = Steering(live, stands, ledger, traffic, sink, clock)
         reload = Reload(config, live, keys, sink, endpoint, stands)
         await tasks.start()
         sink.emit(InstanceStarted(version=__version__, config_digest=digest(config)))
@@ -143,7 +149,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
                 one.link.on_doubt = one.prober.doubt
                 room.start(one.prober.run(partial(_turn, one, stands, facing)), "probe")
         await _sign_of_life(stack, room, Alive(ledger, activity, sink))
-        admin = Admin(metrics, ledger, stands)
+        admin = Admin(in_force, metrics, ledger, stands, steering)
         server = server_of(
             endpoint.handle,
             handler_cancellation=True,
@@ -160,7 +166,9 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         stack.push_async_callback(facing.streams.close)
         admin.ready = True
         stack.callback(admin.stopping)
-        yield App(config, url + config.listen.path, admin_url, endpoint, tasks, stands, ledger, reload)
+        yield App(
+            config, url + config.listen.path, admin_url, endpoint, tasks, stands, ledger, steering, reload
+        )
 
 
 async def _listen(

@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import wraps
 from typing import Any
 
@@ -22,13 +22,17 @@ _LISTED = 3
 _FILTERS = ("caller", "client", "tool", "upstream", "era", "corner")
 
 
+log_argument = click.argument("log", nargs=-1, required=True)
+memory_option = click.option("--memory", default=MEMORY, show_default=True, help="Bound of DuckDB's memory.")
+
+
 def logs_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the logs, the period and the memory; the command gets `logs` (open) and `span`."""
 
-    @click.argument("log", nargs=-1, required=True)
+    @log_argument
     @click.option("--since", help="From this time on: a date, a time, or 14d before the end.")
     @click.option("--until", help="Up to this time; now unless given. Without both: all there is.")
-    @click.option("--memory", default=MEMORY, show_default=True, help="Bound of DuckDB's memory.")
+    @memory_option
     @wraps(command)
     def opened(
         log: tuple[str, ...], since: str | None, until: str | None, memory: str, **options: Any
@@ -66,7 +70,7 @@ def laid_out(rows: Sequence[Row], indent: str = "") -> list[str]:
     if not rows:
         return [f"{indent}none"]
     head = tuple(name.upper().replace("_", " ") for name in rows[0])
-    return columns([head, *(tuple(_short(*item) for item in row.items()) for row in rows)], indent)
+    return columns([head, *(tuple(short(*item) for item in row.items()) for row in rows)], indent)
 
 
 def cell(value: Any) -> str:
@@ -84,7 +88,7 @@ def cell(value: Any) -> str:
     return text if text.isprintable() else ascii(text)[1:-1]
 
 
-def _short(name: str, value: Any) -> str:
+def short(name: str, value: Any) -> str:
     """Write a value of a column, hashes and lists cut: machines get them whole."""
     if name == "hash" and value is not None:
         return cell(value[:_HASH_CHARS])
@@ -105,4 +109,6 @@ def _opened(log: tuple[str, ...], memory: str) -> Iterator[Logs]:
 def _plain(value: Any) -> str:
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%dT%H:%M:%S.%fZ}"
+    if isinstance(value, date):
+        return str(value)
     raise TypeError(type(value).__name__)

@@ -26,7 +26,7 @@ def check(config_file: Path | None, online: bool) -> None:  # noqa: FBT001 - a f
     """Validate the config and print the effective one, secrets masked.
 
     Nothing is made or changed. The exit code is 1 where --online finds a server that cannot be told or
-    that this version does not stand in front of.
+    that is not what the config says.
     """
     log_to_stderr()
     config = read_config(config_file, {})
@@ -54,11 +54,17 @@ def _files(config: Config) -> None:
 def _names(config: Config, dialects: Mapping[str, Dialect]) -> None:
     """Hold the dialects that the config names against those there are."""
     legacy = sorted(name for name, dialect in dialects.items() if dialect.era == "legacy")
-    named = [("legacy.dialect", config.legacy.dialect)]
-    named += [(f"upstream[{n}].dialect", one.dialect) for n, one in enumerate(config.upstream)]
-    for key, name in named:
-        if name not in legacy and not (name == "auto" and key.startswith("upstream")):
-            fail(f"{key}: no legacy dialect is called {name!r}; there are {', '.join(legacy)}")
+    if config.legacy.dialect not in legacy:
+        fail(
+            f"legacy.dialect: no legacy dialect is called {config.legacy.dialect!r}; "
+            f"there are {', '.join(legacy)}"
+        )
+    for n, upstream in enumerate(config.upstream):
+        if upstream.dialect not in {"auto", *dialects}:
+            fail(
+                f"upstream[{n}].dialect: no dialect is called {upstream.dialect!r}; "
+                f"there are auto, {', '.join(sorted(dialects))}"
+            )
 
 
 def _warnings(config: Config) -> Iterator[str]:
@@ -90,12 +96,13 @@ async def _online(config: Config, dialects: Mapping[str, Dialect]) -> bool:
 def _misfit(upstream: UpstreamConfig, found: Survey, dialects: Mapping[str, Dialect]) -> str | None:
     if found.era is None:
         return f"what it is cannot be told: {found.evidence}"
-    if found.era == "modern":
-        return "it speaks 2026-07-28 already; this version stands in front of legacy servers"
     if found.fault is not None:
         return found.fault
     answered, configured = found.dialect, upstream.dialect
-    if answered is None:
+    eras = {found.era, "legacy"} if found.legacy_too else {found.era}
+    if configured != "auto" and dialects[configured].era not in eras:
+        return f'it is a {found.era} server and speaks no {configured}: say dialect = "auto"'
+    if answered is None or found.era == "modern":
         return None
     if configured == "auto":
         # auto takes a legacy server for an experimental one: the four-state API is never guessed (CS-DETECT)

@@ -50,6 +50,7 @@ def describe(found: Survey) -> Iterator[str]:
         *([("sessions", "yes" if found.sessions else "no")] if found.sessions is not None else []),
         *([("task capability", "yes" if found.tasks else "no")] if found.tasks is not None else []),
         *([("dialect", found.dialect or "none that is known")] if found.tasks is not None else []),
+        *([("old clients", _served(found))] if found.hosts is not None else []),
         *([("fault", found.fault)] if found.fault else []),
     ])  # fmt: skip
     if found.era == "legacy" and found.dialect not in {None, "experimental"}:
@@ -57,6 +58,16 @@ def describe(found: Survey) -> Iterator[str]:
     if found.tools:
         yield ""
         yield from columns([("TOOL", "AS A TASK"), *found.tools.items()])
+
+
+def _served(found: Survey) -> str:
+    """Say who serves legacy clients of a modern server."""
+    if found.legacy_too is None:
+        return "served by the shim itself"
+    side = f"{found.legacy_too}, {'with' if found.legacy_tasks else 'without'} tasks"
+    return (
+        f"served by the shim, not by the server's old side ({side})" if found.hosts else f"relayed ({side})"
+    )
 
 
 def _header(text: str) -> tuple[str, str]:

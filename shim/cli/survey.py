@@ -6,6 +6,8 @@ from typing import Any
 
 from shim.audit.sink import NullSink
 from shim.audit.trace import Trace
+from shim.behind import SEP_2663
+from shim.behind import found as speaks
 from shim.callers.caller import NOBODY
 from shim.callers.vouch import CredentialStore, VouchBook
 from shim.clock import SystemClock
@@ -17,8 +19,8 @@ from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context, Question
 from shim.upstreams.http import Limits, Link, open_client
 from shim.upstreams.legacy.session import Gone, LegacySession, Parts
-from shim.upstreams.probing import probe
-from shim.wire.envelope import META_SERVER_INFO, initialize_params
+from shim.upstreams.probing import Probed, probe
+from shim.wire.envelope import META_SERVER_INFO, initialize_params, offers_task_calls
 from shim.wire.era import LEGACY_VERSIONS, Era
 from shim.wire.errors import TASKS_EXTENSION, UpstreamFault
 from shim.wire.ids import IdMaker
@@ -45,6 +47,12 @@ class Survey:
     """The dialect it speaks of tasks, as far as it says so or answers it."""
     tools: dict[str, str] = field(default_factory=dict)
     """Tool -> its task support."""
+    legacy_too: str | None = None
+    """The legacy version that a modern server answers as well."""
+    legacy_tasks: bool | None = None
+    """Whether its legacy side has tasks."""
+    hosts: bool | None = None
+    """Whether the shim would itself be the server of its legacy clients, or would relay them."""
     fault: str | None = None
 
 
@@ -60,7 +68,7 @@ async def survey(
         probed = await probe(link, NullSink(), "probe", headers)
         found = Survey(url, probed.era.value if probed.era else None, probed.verdict.evidence)
         if probed.era is Era.MODERN:
-            _modern(found, probed.init)
+            _modern(found, probed)
         elif probed.era is Era.LEGACY:
             try:
                 await _legacy(found, link, dialects, headers, bounds)
@@ -73,13 +81,17 @@ async def survey(
         await client.close()
 
 
-def _modern(found: Survey, discovered: Members) -> None:
-    said = rawjson.decode(rawjson.join(discovered))
+def _modern(found: Survey, probed: Probed) -> None:
+    said = rawjson.decode(rawjson.join(probed.init))
     versions = said.get("supportedVersions")
     found.version = ", ".join(map(str, versions)) if isinstance(versions, list) else None
     found.server = _server(_get(said, "_meta", META_SERVER_INFO))
     found.tasks = _get(said, "capabilities", "extensions", TASKS_EXTENSION) is not None
-    found.dialect = "sep-2663" if found.tasks else None
+    found.dialect = SEP_2663 if found.tasks else None
+    found.hosts = speaks(probed).hosts
+    if probed.legacy_too is not None:
+        found.legacy_too = rawjson.string(probed.legacy_too.get("protocolVersion"))
+        found.legacy_tasks = offers_task_calls(rawjson.join(probed.legacy_too))
 
 
 async def _legacy(
@@ -99,7 +111,7 @@ async def _legacy(
     said = rawjson.decode(session.row.init)
     found.version, found.sessions = session.row.version, session.wire_id is not None
     found.server = _server(said.get("serverInfo"))
-    found.tasks = _get(said, "capabilities", "tasks", "requests", "tools", "call") is not None
+    found.tasks = offers_task_calls(session.row.init)
     await session.post(ctx, write_notification("notifications/initialized", {}))
     found.dialect = "experimental" if found.tasks else await _answered(session, ctx, dialects)
     assumed = dialects[found.dialect].tool_support if found.dialect else "none"

@@ -163,7 +163,6 @@ def _line(row: TaskRow, now_ms: int) -> tuple[str, ...]:
 
 def _facts(row: TaskRow) -> dict[str, Any]:
     """Say what is known of a task without what it carries; a session's id is a credential, so it is cut."""
-    session = row.session_id
     return {
         "taskId": row.task_id,
         "status": row.status.value,
@@ -172,8 +171,11 @@ def _facts(row: TaskRow) -> dict[str, Any]:
         "upstream": row.upstream,
         "upstreamTaskId": row.upstream_task_id,
         "dialect": row.dialect,
-        "session": None if session is None else session[:_SESSION_CHARS] + "...",
+        "local": row.local,
+        "session": _cut(row.session_id),
         "drivenByClient": row.driven,
+        "clientSession": _cut(row.client_session),
+        "clientDialect": row.client_dialect,
         "caller": row.caller,
         "callerKind": row.caller_kind,
         "mayBeAsked": sorted(row.kinds),
@@ -187,6 +189,10 @@ def _facts(row: TaskRow) -> dict[str, Any]:
         "cancelRequested": row.cancel_requested,
         "expired": row.purged,
     }
+
+
+def _cut(session_id: str | None) -> str | None:
+    return None if session_id is None else session_id[:_SESSION_CHARS] + "..."
 
 
 def _question(asked: InputRow) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, SecretStr
 
 from shim.config.routing import parse_rule
 from shim.config.section import Bytes, Count, Port, Section, SomeMs
@@ -107,6 +107,9 @@ class Cutover(Section):
     [era=legacy|modern]". A percentage is of callers and stays with them: raising it only adds callers. Tasks
     and sessions stay with the upstream that made them."""
 
+    drain: tuple[str, ...] = ()
+    """Upstreams whose legacy sessions end with 404 once they have no open task, so that their clients open
+    new ones where the rules say."""
     sunset: date | None = Field(default=None, examples=[date(2027, 7, 28)])
     """Day on which the old API ends: the Sunset header of legacy answers."""
     link: WebUrl | None = Field(default=None, examples=["https://example.org/migrate"])
@@ -135,9 +138,11 @@ class Admin(Section):
     enabled: bool = True
     """Whether they are served."""
     host: str = "127.0.0.1"
-    """Address they listen on; they ask for no credential, so keep it private."""
+    """Address they listen on; looking asks for no credential, so keep it private."""
     port: Port = 8766
     """TCP port; 0 takes any free one."""
+    token: SecretStr | None = Field(default=None, min_length=16, examples=["sixteen or more characters"])
+    """Bearer token of who may change the cutover there; not set: nobody."""
 
 
 class Log(Section):
@@ -161,18 +166,25 @@ class Limits(Section):
     concurrent_requests: Count = 20_000
     """Requests under way at a time, open streams included; more is a 429 with Retry-After."""
     sessions_per_caller: Count = 256
-    """Open sessions of one caller's legacy clients; more is a 429."""
-    subscriptions_per_session: Count = 1000
-    """Resources that one legacy client of a modern server is told the changes of; more is a 429
-    (LM-LOCAL)."""
+    """Open sessions of one caller's legacy clients; one that was unused for sessions.idle_ms and has no
+    open task makes way for another, else that is a 429."""
     open_tasks_per_caller: Count = 1000
     """Tasks of one caller that have not ended; more is a 429."""
     questions_per_task: Count = 64
-    """Questions one task may ask; more are refused upstream (ML-INPUT)."""
+    """Questions one task or call may ask; more are refused upstream (ML-INPUT, ML-MRTR)."""
+    parked_calls_per_caller: Count = 32
+    """Calls of one caller that wait for their client's answers; at the limit the call is ended upstream and
+    the client gets a 429 (ML-MRTR)."""
+    parked_calls: Count = 1000
+    """Such calls in all; at the limit the call is ended upstream and the client gets a 503."""
+    parked_ms: SomeMs = 300_000
+    """Milliseconds such a call waits for the answers, and its requestState counts; then it is ended
+    upstream."""
     streams_per_caller: Count = 64
     """Open subscriptions of one caller's modern clients; more is a 429 (ML-LISTEN)."""
     subscriptions_per_stream: Count = 1000
-    """Tasks and resources that one subscription may name; more is a -32602 (ML-LISTEN)."""
+    """Tasks and resources that one subscription, or a legacy session of the shim's, may name; more is a
+    -32602 (ML-LISTEN, LM-LOCAL)."""
     queue_per_stream: Count = 1000
     """Announcements that wait for a subscription's client; with more it is disconnected (ML-LISTEN)."""
     slow_reader_ms: SomeMs = 30_000

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from aiohttp import web
 from msgspec.structs import replace
@@ -20,6 +21,7 @@ from shim.hub.dialect import Dialect
 from shim.hub.facts import CALL
 from shim.ledger.records import TaskRow
 from shim.tasks.idempotency import Answer, Keyed, Settle
+from shim.tasks.parked_call import Run
 from shim.tasks.promote import offers_tasks
 from shim.tasks.service import Tasks
 from shim.tasks.view import task_of
@@ -32,7 +34,7 @@ from shim.wire.jsonrpc import Message, Request, Response, write_error, write_res
 from shim.wire.loglevels import LEVELS
 from shim.wire.statuses import status_of
 from shim.wire.subscriptions import LISTEN
-from shim.wire.url_elicitation import MAY_ASK, as_input_required, refuse_declined
+from shim.wire.url_elicitation import MAY_ASK, after_urls, as_input_required, refuse_declined
 
 ACK = b'{"resultType":"complete"}'
 
@@ -72,10 +74,10 @@ class ModernFront:
             "tools/list": self._list_tools,
             "tools/call": self._tools_call,
             "prompts/list": self._plain,
-            "prompts/get": self._plain,
+            "prompts/get": self._asking,
             "resources/list": self._plain,
             "resources/templates/list": self._plain,
-            "resources/read": self._plain,
+            "resources/read": self._asking,
             "completion/complete": self._plain,
             str(methods.get): self._get,
             str(methods.update): self._update,
@@ -144,6 +146,20 @@ class ModernFront:
         )
         return await self._enveloped(call, response)
 
+    async def _asking(self, call: Call) -> Response:
+        return await self._may_ask(call, partial(self._plain, call))
+
+    async def _may_ask(self, call: Call, run: Run) -> Response:
+        """Make a call that a legacy server may ask something in, or bring it the answers (ML-MRTR)."""
+        ctx, upstream, request = call.ctx, call.upstream, call.request
+        if upstream.dialect.era != Era.LEGACY.value:
+            return await run()
+        if "requestState" not in request.params or after_urls(request.params):
+            return await self._tasks.parked.begin(ctx, upstream, request, run)
+        responses = responses_of(request.params) if "inputResponses" in request.params else {}
+        await self._vouching.ensure(ctx)
+        return await self._tasks.parked.resume(ctx, upstream, request, responses)
+
     async def _list_tools(self, call: Call) -> Response:
         response = await self._plain(call)
         if response.result is not None:
@@ -156,10 +172,11 @@ class ModernFront:
             raise invalid_params("params.name: expected the name of a tool")
         call.ctx.trace.tool = tool
         if call.keyed is None:
-            return await self._run_tool(call, tool)
+            return await self._may_ask(call, partial(self._run_tool, call, tool))
 
         async def run(settle: Settle) -> None:
-            await settle(Answer(self._dialect.name, await self._run_tool(call, tool)))
+            response = await self._may_ask(call, partial(self._run_tool, call, tool))
+            await settle(Answer(self._dialect.name, response))
 
         return await self._tasks.idempotency.once(
             call.ctx, call.keyed, run, self._dialect, takes_task=call.meta.declares_tasks

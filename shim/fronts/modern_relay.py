@@ -56,7 +56,7 @@ class ModernRelay:
         self._vouching = vouching
         self._seen = Seen(hub.upstream, tasks)
         self._param_checks = ParamChecks(hub.upstream, config.limits.pages)
-        self._listening = Listening(hub.upstream, tasks.room.ledger, self._seen, vouching)
+        self._listening = Listening(config, hub.upstream, tasks.room.ledger, self._seen, vouching)
         self._dialect = hub.upstream.dialect
         methods = self._dialect.methods
         self._verbs: Mapping[str, Callable[[Asked], Awaitable[web.StreamResponse]]] = {
@@ -168,6 +168,8 @@ class ModernRelay:
 
     async def _listen(self, asked: Asked) -> web.StreamResponse:
         subscription = await self._listening.subscription(asked)
+        if subscription is None:
+            return await self._by_hub(asked)
         tap = self._listening.tap(asked, subscription.rows)
         return await self._pass(asked, params=subscription.params, tap=tap)
 

@@ -49,12 +49,19 @@ class ClientSessions:
         return row
 
     async def room_for_one_more(self, ctx: Context) -> None:
-        """Refuse an initialize of a caller that has `limits.sessions_per_caller` open. Raises ClientFault."""
+        """See that a caller has at most `limits.sessions_per_caller` open: an idle one makes way.
+
+        Raises ClientFault where there is none.
+        """
         limit = self._config.limits.sessions_per_caller
-        if ctx.caller.kind != "none" and await self._ledger.count_sessions(ctx.caller.key) >= limit:
+        if ctx.caller.kind == "none" or await self._ledger.count_sessions(ctx.caller.key) < limit:
+            return
+        idle_since_ms = self._clock.now_ms() - self._config.sessions.idle_ms
+        if await self._ledger.close_idlest(ctx.caller.key, idle_since_ms) is None:
             raise too_many(
                 "too many open sessions of this caller (limits.sessions_per_caller)", retry_after_s=60
             )
+        ctx.trace.event("session.closed", side="client", reason="idle")
 
     def fill(self, ctx: Context, params: Members) -> None:
         """Take what an initialize says of its client."""

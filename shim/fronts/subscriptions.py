@@ -53,7 +53,7 @@ class _News:
     honoured: Wanted | None = None
     """What the server honours, once it said so."""
     over: bool = False
-    """True once the server has ended the subscription."""
+    """True once the server has ended what it honoured."""
     due: bool = False
     """True when it is time for a comment."""
     overflown: bool = False
@@ -69,10 +69,12 @@ class _News:
                 said = read_filter(message.params)
             except ClientFault as exc:
                 raise UpstreamFault(-32603, "the upstream's acknowledgement cannot be read", 502) from exc
-            uris = [uri for uri in self.wanted.uris if uri in set(said.uris)]
+            given = frozenset(said.uris)
+            uris = [uri for uri in self.wanted.uris if uri in given]
             self.honoured = Wanted(said.lists & self.wanted.lists, uris)
+            self.waiting = {key: one for key, one in self.waiting.items() if self._is_wanted(one.method)}
             self.settled.set()
-        elif self.honoured is not None and self._is_wanted(message.method):
+        elif self._is_wanted(message.method):
             key = (message.method, rawjson.string(message.params.get("uri")))
             self.waiting.pop(key, None)
             if len(self.waiting) < self.at_most:
@@ -83,7 +85,7 @@ class _News:
 
     def ended(self, work: "asyncio.Task[bool]") -> None:
         """Note that the server ended it; how is asked of `work`."""
-        self.over = True
+        self.over = self.honoured is not None and self.honoured.announces
         if not work.cancelled():
             work.exception()
         self.settled.set()
@@ -97,8 +99,8 @@ class _News:
             self.wake.set()
 
     def _is_wanted(self, method: str) -> bool:
-        honoured = self.honoured or Wanted()
-        return LIST_OF.get(method) in honoured.lists or (method == RESOURCE_UPDATED and bool(honoured.uris))
+        asked = self.honoured or self.wanted
+        return LIST_OF.get(method) in asked.lists or (method == RESOURCE_UPDATED and bool(asked.uris))
 
 
 class Subscriptions:
@@ -129,17 +131,17 @@ class Subscriptions:
             following = Following(self._tasks, ctx, wake.set)
             async with contextlib.AsyncExitStack() as stack:
                 stack.callback(following.close)
-                if wanted.lists or wanted.uris:
+                if wanted.announces:
                     await stack.enter_async_context(self._announced(ctx, news))
                 task_ids = await self._follow(wanted, ctx, following, stack)
                 honoured = news.honoured or Wanted()
                 body = {FILTER: write_filter(honoured.lists, honoured.uris, task_ids)}
                 await reply.event(write_notification(ACKNOWLEDGED, tagged(body, request.id)))
                 every = wanted.every_task and task_ids is not None
-                if honoured.lists or honoured.uris or task_ids or every:
+                if honoured.announces or task_ids or every:
                     ticking = news.tick(self._tasks.room.clock, self._config.modern.keepalive_ms)
                     stack.callback(asyncio.create_task(ticking, name="keep a subscription alive").cancel)
-                    await self._run(request.id, news, following, reply)
+                    await self._run(request.id, ctx, news, following, reply)
         return await reply.send(write_result(request.id, listen_result(request.id)))
 
     def _read(self, params: Members, meta: ModernMeta, ctx: Context) -> Wanted:
@@ -191,7 +193,9 @@ class Subscriptions:
     async def _listen(self, ctx: Context, wanted: Members, news: _News) -> bool:
         return await self._upstream.listen(ctx, wanted, news.hear)
 
-    async def _run(self, listen_id: bytes, news: _News, following: Following, reply: Reply) -> None:
+    async def _run(
+        self, listen_id: bytes, ctx: Context, news: _News, following: Following, reply: Reply
+    ) -> None:
         """Say what is new until the subscription is over."""
         while True:
             news.wake.clear()
@@ -212,5 +216,12 @@ class Subscriptions:
                 return
             if news.due:
                 news.due = False
+                if self._has_expired(ctx):
+                    return
                 await reply.comment()
             await news.wake.wait()
+
+    def _has_expired(self, ctx: Context) -> bool:
+        """Tell whether the credential has that the subscription was made with: another has to ask again."""
+        expires_ms = ctx.caller.credential.expires_ms if ctx.caller.credential is not None else None
+        return expires_ms is not None and self._tasks.room.clock.now_ms() >= expires_ms

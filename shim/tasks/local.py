@@ -99,7 +99,7 @@ class LocalTasks:
         run = _Run(behind, upstream, params, ttl_ms, send, overheard, driven=session_id is not None)
         made = await self._begun(run, self._room.config.tasks.handle_after_ms)
         if isinstance(made, Created):
-            overheard.settled(None)
+            await overheard.settled(None)
             row = await record(
                 self._room, ctx, upstream, made.reading, session_id=made.session_id,
                 driven=run.driven, tool=rawjson.string(params.get("name")), meta=made.meta,
@@ -125,7 +125,7 @@ class LocalTasks:
         made = await self._begun(run, tasks.promote_after_ms)
         asks = made is not None and _more(run, made) is not None
         if isinstance(made, Answered) and not asks and not (handle and made.response.error is None):
-            run.overheard.settled(None)
+            await run.overheard.settled(None)
             return made.response
         return await self._behind_handle(run, rerun=rerun)
 
@@ -186,7 +186,7 @@ class LocalTasks:
         try:
             return run.first.result()
         except Exception:
-            run.overheard.settled(None)
+            await run.overheard.settled(None)
             raise
 
     async def _behind_handle(self, run: _Run, *, rerun: bool = False) -> TaskRow:
@@ -196,11 +196,11 @@ class LocalTasks:
             if rerun:
                 await self._room.ledger.keep_call(row.pk, rawjson.join(run.params))
         except BaseException:
-            run.overheard.settled(None)
+            await run.overheard.settled(None)
             if run.first is not None:
                 run.first.cancel()
             raise
-        self._follow(run, row, 0)
+        await self._follow(run, row, 0)
         return row
 
     async def _hand_out(self, run: _Run) -> TaskRow:
@@ -225,12 +225,12 @@ class LocalTasks:
         await self._room.credential(ctx, row)
         run = self._plain_run(ctx, upstream, params, row.ttl_ms)
         await self._begun(run, 0)
-        self._follow(run, row, rounds)
+        await self._follow(run, row, rounds)
 
-    def _follow(self, run: _Run, row: TaskRow, rounds: int) -> None:
+    async def _follow(self, run: _Run, row: TaskRow, rounds: int) -> None:
         self._runs[row.pk] = run
-        run.overheard.settled(row.pk)
         run.work = self._room.start(self._through(run, row, rounds), f"local {row.pk}")
+        await run.overheard.settled(row.pk)
 
     async def _through(self, run: _Run, row: TaskRow, rounds: int) -> None:
         """Take what comes of the call into the task, however many rounds of questions it has.

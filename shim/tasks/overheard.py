@@ -24,18 +24,24 @@ class Overheard:
     """Set once the server asks something: there has to be a task now that can show it."""
     _settled: asyncio.Event = field(default_factory=asyncio.Event)
     _pk: int | None = None
+    _reported: str | None = None
+    """What it last said of its progress before there was a handle."""
     _open: dict[bytes, Question] = field(default_factory=dict)
 
-    def settled(self, pk: int | None) -> None:
+    async def settled(self, pk: int | None) -> None:
         """Take it that the call is a task now, or (None) that it becomes none."""
         self._pk = pk
         self._settled.set()
+        if pk is not None and self._reported is not None:
+            await self.questions.progress(pk, self._reported)
 
     async def heard(self, message: Notification) -> None:
         """Take a notification of the call (ML-PROGRESS)."""
+        text = rawjson.string(message.params.get("message")) if message.method == _PROGRESS else None
         if self._pk is None:
+            self._reported = text or self._reported
             await self._pass(message)
-        elif message.method == _PROGRESS and (text := rawjson.string(message.params.get("message"))):
+        elif text:
             await self.questions.progress(self._pk, text)
 
     async def question(self, question: Question) -> None:

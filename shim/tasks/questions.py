@@ -192,7 +192,7 @@ class Questions:
             response = as_response(ctx, asked.kind, raw)
             if await self._room.ledger.answer_input(row.pk, key, response, by=by):
                 now_ms = self._room.clock.now_ms()
-                name = "input.declined" if _declined(response) else "input.answered"
+                name = "input.declined" if declined(response) else "input.answered"
                 ctx.trace.event(
                     name, task_id=row.task_id, key=key, kind=asked.kind, waited_ms=now_ms - asked.asked_ms
                 )
@@ -235,6 +235,11 @@ class Questions:
                 try:
                     if not await room.holder(row).answer(ctx, row, asked):
                         ctx.trace.event("upstream.invalid", rule="ML-UPDATE", detail="refused an answer")
+                        if not row.local and room.upstream(row).dialect.asks_inline:
+                            # such a server asks on, until it gets an answer that it takes
+                            await room.ledger.release_input(row.pk, asked.key)
+                            room.changes.publish(row.pk)
+                            return
                     await room.ledger.deliver_input(row.pk, asked.key)
                     room.changes.publish(row.pk)
                     return
@@ -314,5 +319,6 @@ def as_response(ctx: Context, kind: str, raw: bytes) -> bytes:
     return raw
 
 
-def _declined(response: bytes) -> bool:
+def declined(response: bytes) -> bool:
+    """Tell whether the user would not answer."""
     return rawjson.string(rawjson.members(response).get("action")) in {"decline", "cancel"}

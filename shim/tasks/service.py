@@ -16,6 +16,7 @@ from shim.tasks.idempotency import Idempotency
 from shim.tasks.listing import Listing
 from shim.tasks.local import LocalTasks
 from shim.tasks.observe import Observer
+from shim.tasks.parked import ParkedCalls
 from shim.tasks.questions import Questions
 from shim.tasks.results import Results
 from shim.tasks.room import Room
@@ -39,6 +40,7 @@ class Tasks:
         self.local = room.local = LocalTasks(room, self.observer, questions)
         self.watchers = Watchers(room, self.observer)
         self.idempotency = Idempotency(room, instance, dialects)
+        self.parked = ParkedCalls(room, keys, instance)
         self.hand_back = HandBack(room)
         self.listing = Listing(room, self.observer, keys)
         self.sweeper = Sweeper(room, self.observer)
@@ -52,6 +54,7 @@ class Tasks:
 
     async def close(self) -> None:
         """Call off what is open upstream, so that nothing is swallowed while no shim runs."""
+        await self.parked.close()
         await self.results.close()
         await self.room.close()
 

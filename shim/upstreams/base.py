@@ -102,7 +102,7 @@ class Question:
 
 
 class Asking(Protocol):
-    """A call that may be asked something while it runs. A local task's call implements it."""
+    """A call that may be asked something while it runs: a parked one, or one behind a local task's handle."""
 
     called_off: bool
     """True once nobody may come for the call's answer: it is to end at the server too."""

@@ -48,6 +48,11 @@ class Wanted:
     """True where it was a list of names, as only the articles have it."""
 
     @property
+    def announces(self) -> bool:
+        """True where it asks for what a server announces."""
+        return bool(self.lists or self.uris)
+
+    @property
     def tasks(self) -> bool:
         """True where it asks for tasks, be it none of them."""
         return self.every_task or self.task_ids is not None
@@ -89,13 +94,13 @@ def write_filter(lists: Iterable[str], uris: Sequence[str], task_ids: Sequence[s
 
 
 def offered(capabilities: bytes) -> tuple[frozenset[str], bool]:
-    """Tell which list changes a server offers, and whether resources can be subscribed to."""
+    """Tell which list changes a server offers, and whether it has resources."""
     said = rawjson.decode(capabilities)
     said = said if isinstance(said, dict) else {}
     lists = frozenset(
         name for name, change in LISTS.items() if _flag(said.get(change.capability), "listChanged")
     )
-    return lists, _flag(said.get("resources"), "subscribe")
+    return lists, isinstance(said.get("resources"), dict)
 
 
 def tagged(params: Members, listen_id: bytes) -> Members:

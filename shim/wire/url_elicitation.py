@@ -44,10 +44,14 @@ def as_input_required(response: Response, method: str, capabilities: Members) ->
     return Response(response.id, rawjson.join({**result, "requestState": state}), None)
 
 
+def after_urls(params: Members) -> bool:
+    """Tell a call that is sent again once its URLs were visited."""
+    return (rawjson.string(params.get("requestState")) or "").startswith(_STATE)
+
+
 def refuse_declined(params: Members) -> None:
     """Refuse a retry whose user would not visit the URL: the call cannot run. Raises ClientFault."""
-    state = rawjson.string(params.get("requestState")) or ""
-    if not state.startswith(_STATE):
+    if not after_urls(params):
         return
     try:
         answers = rawjson.members(params.get("inputResponses", b"{}")).values()

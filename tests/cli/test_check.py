@@ -139,14 +139,27 @@ async def test_online_holds_the_dialect_against_the_server(config, server, upstr
     ("answer", "fault"),
     [
         (Raw("", 503), "what it is cannot be told: HTTP 503"),
-        ({"supportedVersions": ["2026-07-28"], "capabilities": {}}, "it speaks 2026-07-28 already"),
+        (
+            {"supportedVersions": ["2026-07-28"], "capabilities": {}},
+            'it is a modern server and speaks no experimental: say dialect = "auto"',
+        ),
     ],
 )
 async def test_online_finds_what_cannot_be_served(config, modern_upstream, answer, fault):
     modern_upstream.on("server/discover", answer)
-    result = await online(config(url=modern_upstream.url))
+    result = await online(config(url=modern_upstream.url, upstream='dialect = "experimental"'))
     assert result.exit_code == 1
     assert fault in result.stderr
+
+
+@pytest.mark.rule("ERA-PROBE")
+@pytest.mark.parametrize("dialect", ["auto", "sep-2663"])
+async def test_online_takes_a_modern_server(config, modern_upstream, dialect):
+    modern_upstream.on("server/discover", {"supportedVersions": ["2026-07-28"], "capabilities": {}})
+    result = await online(config(url=modern_upstream.url, upstream=f'dialect = "{dialect}"'))
+    assert result.exit_code == 0
+    assert "fault" not in result.stderr
+    assert "old clients      served by the shim itself" in result.stdout
 
 
 @pytest.mark.rule("OWN-CREDENTIAL")

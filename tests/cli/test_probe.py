@@ -69,6 +69,27 @@ async def test_tells_a_modern_server(modern_upstream):
     assert [seen.method for seen in modern_upstream.requests] == ["server/discover", "initialize"]
 
 
+@pytest.mark.rule("ERA-PROBE")
+@pytest.mark.parametrize(
+    ("tasks", "line"),
+    [
+        (True, "old clients      relayed (2025-11-25, with tasks)"),
+        (
+            False,
+            "old clients      served by the shim, not by the server's old side (2025-11-25, without tasks)",
+        ),
+    ],
+)
+async def test_tells_a_server_of_both_eras(modern_upstream, tasks, line):
+    capabilities = {"tasks": {"requests": {"tools": {"call": {}}}}} if tasks else {}
+    modern_upstream.on("server/discover", DISCOVERED)
+    modern_upstream.on("initialize", {"protocolVersion": "2025-11-25", "capabilities": capabilities})
+    result = await run(modern_upstream.url)
+    assert result.exit_code == 0
+    assert line in result.output.splitlines()
+    assert "dialect          sep-2663" in result.output.splitlines()
+
+
 async def test_finds_no_dialect_where_no_task_method_is_known(upstream):
     upstream.init_result["capabilities"] = {"tools": {}}
     upstream.on("tools/list", {"tools": [{"name": "only"}]})

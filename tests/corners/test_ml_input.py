@@ -172,18 +172,6 @@ async def test_a_question_before_the_handle_waits_for_the_commit(upstream: Scrip
 
 
 @pytest.mark.rule("ML-INPUT")
-async def test_a_question_of_the_create_itself_is_refused_at_once(upstream: Scripted, tmp_path: Path) -> None:
-    create = upstream.stream("tools/call")
-    async with corner(upstream, tmp_path) as ml:
-        calling = asyncio.create_task(ml.client.call("run"))
-        await create.send(elicit(3))
-        assert (await upstream.response_to(3)).message["error"]["code"] == -32601
-        await create.result({"task": task()})
-        assert (await calling).result["resultType"] == "task"
-    assert ml.events("loss")
-
-
-@pytest.mark.rule("ML-INPUT")
 async def test_a_question_held_for_a_create_that_made_no_task_is_refused(
     upstream: Scripted, tmp_path: Path
 ) -> None:

@@ -1,6 +1,8 @@
 """ML: subscriptions/listen of a modern client over a legacy server."""
 
 import asyncio
+import base64
+import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.client import ModernClient, OpenStream
-from tests.corners.ml import ALICE, Corner, corner, elicit
+from tests.corners.ml import ALICE, Corner, HandClock, corner, elicit
 from tests.scripted import EXPERIMENTAL, Error, Raw, scripted, sse_event, task, text
 
 pytestmark = pytest.mark.rule("ML-LISTEN")
@@ -180,6 +182,39 @@ async def test_only_what_the_server_offers_is_honoured(tmp_path: Path) -> None:
         assert reply.messages == [told(ACKNOWLEDGED, notifications={}), over()]
 
 
+async def test_tasks_go_on_where_nothing_else_is_offered(tmp_path: Path) -> None:
+    async with scripted() as upstream, corner(upstream, tmp_path) as ml:
+        task_id = await ml.create()
+        params = wanted(task_id, toolsListChanged=True)
+        async with listening(ml, params, {"taskIds": [task_id]}) as stream:
+            upstream.on("tasks/get", task())
+            assert (await stream.message())["params"]["status"] == "working"
+            upstream.on("tasks/get", task(status="cancelled"))
+            ml.clock.advance(10_000)
+            assert (await stream.message())["params"]["status"] == "cancelled"
+
+
+@pytest.mark.rule("OWN-VOUCH")
+async def test_a_subscription_ends_with_its_credential(tmp_path: Path) -> None:
+    clock = HandClock()
+    expires = clock.now_ms() // 1000 + 20
+    token = f"Bearer {_part(alg='none')}.{_part(iss='i', sub='alice', exp=expires)}.s"
+    async with (
+        scripted(capabilities=OFFERS) as upstream,
+        corner(upstream, tmp_path, clock=clock, client={"headers": {"Authorization": token}}) as ml,
+        listening(ml, wanted(toolsListChanged=True)) as stream,
+    ):
+        for _ in range(2):
+            await clock.slept(15_000)
+            clock.advance(15_000)
+            await stream.next_raw()
+        assert [frame.json for frame in stream.frames if frame.data][1:] == [over()]
+
+
+def _part(**claims: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+
+
 async def test_nothing_asked_for_is_nothing_honoured(tmp_path: Path) -> None:
     async with scripted(capabilities=OFFERS) as upstream, corner(upstream, tmp_path) as ml:
         reply = await ml.client.request(LISTEN, wanted(), id=7)
@@ -271,21 +306,27 @@ async def test_what_another_session_of_the_caller_hears_counts(tmp_path: Path) -
 
 
 @pytest.mark.rule("ML-SESSION-LOST")
-async def test_a_lost_session_is_made_up_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("down", [0, 2], ids=["at once", "after a while"])
+async def test_a_lost_session_is_made_up_for(tmp_path: Path, down: int) -> None:
     async with scripted(capabilities=OFFERS) as upstream, corner(upstream, tmp_path, client=QUIET) as ml:
         upstream.on("resources/subscribe", {})
         async with listening(ml, wanted(toolsListChanged=True, resourceSubscriptions=[A])) as stream:
             get = await upstream.get_stream()
             upstream.forget()
+            upstream.once("POST", *[Raw(status=503)] * down)
+            upstream.once("resources/subscribe", *[Raw(status=503)] * down)
             await get.close()
             await ml.clock.slept(250)
             ml.clock.advance(250)
+            for wait_ms in (1_000, 5_000, 30_000, 30_000)[: 2 * down]:
+                await ml.clock.slept(wait_ms)
+                ml.clock.advance(wait_ms)
             again = await upstream.get_stream()
             # what was announced in between is not known: look again
             assert await stream.message() == told(TOOLS_CHANGED)
             assert await stream.message() == told(UPDATED, uri=A)
             subscribed = [seen.session for seen in upstream.seen("resources/subscribe")]
-            assert subscribed == [upstream.sessions[0], (await again.opened()).session]
+            assert subscribed == [upstream.sessions[0], *[(await again.opened()).session] * (1 + down)]
             await again.send(notice(TOOLS_CHANGED))
             assert await stream.message() == told(TOOLS_CHANGED)
     assert [event["reason"] for event in ml.events("session.lost")] == ["unknown_twice"]

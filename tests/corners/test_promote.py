@@ -248,6 +248,32 @@ async def test_progress_is_the_tasks_status_message(tmp_path: Path, era: str) ->
 
 @pytest.mark.rule("PROMOTE-2")
 @pytest.mark.parametrize("era", ERAS)
+async def test_progress_before_the_handle_goes_to_the_call_and_stays_in_the_task(
+    tmp_path: Path, era: str
+) -> None:
+    async with world(tmp_path, era, {**NAMED, "promote_after_ms": 700}) as one:
+        call = one.upstream.stream("tools/call")
+        params = {"name": "slow", "_meta": {"progressToken": "mine"}}
+        said = {"progress": 1, "message": "halfway"}
+
+        async def report() -> None:
+            said["progressToken"] = (await call.opened()).params["_meta"]["progressToken"]
+            await call.send({"jsonrpc": "2.0", "method": "notifications/progress", "params": said})
+
+        reporting = asyncio.create_task(report())
+        async with one.modern.stream("tools/call", params) as stream:
+            told = await stream.message()
+            await reporting
+            one.clock.advance(700)
+            handle = (await stream.message())["result"]
+        shown = await one.shown(handle["taskId"], "working")
+        await call.result(text("done"))
+    assert told["params"] == {**said, "progressToken": "mine"}
+    assert shown["statusMessage"] == "halfway"
+
+
+@pytest.mark.rule("PROMOTE-2")
+@pytest.mark.parametrize("era", ERAS)
 async def test_cancel_is_the_eras_own_cancellation_of_the_call(tmp_path: Path, era: str) -> None:
     async with world(tmp_path, era) as one:
         call = one.upstream.stream("tools/call")
@@ -448,3 +474,55 @@ async def test_a_four_state_client_runs_it(tmp_path: Path, era: str) -> None:
     assert asked["status"] == "running"
     assert result["content"] == text("done")["content"]
     assert ended["status"] == "done"
+
+
+LISTEN, TOLD = "subscriptions/listen", "notifications/tasks"
+
+
+@pytest.mark.rule("PROMOTE-1", "ML-LISTEN")
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("named", [True, False])
+async def test_its_life_is_heard_on_a_subscription(tmp_path: Path, era: str, *, named: bool) -> None:
+    async with world(tmp_path, era) as one:
+        call = one.upstream.stream("tools/call")
+        task_id = await one.made()
+        wanted = {"taskIds": [task_id]} if named else [TOLD]
+        async with one.modern.stream(LISTEN, {"notifications": wanted}, id="L") as stream:
+            assert (await stream.message())["params"]["notifications"] == {"taskIds": [task_id]}
+            assert (await stream.message())["params"]["status"] == "working"
+            await call.result(text("done"))
+            ended = (await stream.message())["params"]
+            assert (ended["status"], ended["result"]["content"]) == ("completed", text("done")["content"])
+
+
+@pytest.mark.rule("PROMOTE-1", "MM-1")
+async def test_a_subscription_has_what_the_shim_and_what_the_server_say(tmp_path: Path) -> None:
+    changed = "notifications/tools/list_changed"
+    async with world(tmp_path, "modern") as one:
+        one.upstream.stream("tools/call")
+        task_id = await one.made()
+        feed = one.upstream.stream(LISTEN)
+
+        async def acknowledge() -> None:
+            asked = (await feed.opened()).params["notifications"]
+            assert asked == {"toolsListChanged": True, "promptsListChanged": True}
+            params = {"notifications": {"toolsListChanged": True}}
+            await feed.send(
+                {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params}
+            )
+
+        lists = {"toolsListChanged": True, "promptsListChanged": True}
+        async with asyncio.TaskGroup() as group:
+            group.create_task(acknowledge())
+            wanted = {"taskIds": [task_id, "nothing"], **lists}
+            async with one.modern.stream(LISTEN, {"notifications": wanted}, id="L") as stream:
+                honoured = {"toolsListChanged": True, "taskIds": [task_id]}
+                assert (await stream.message())["params"]["notifications"] == honoured
+                assert (await stream.message())["params"]["taskId"] == task_id
+                meta = {"io.modelcontextprotocol/subscriptionId": "ts-1"}
+                await feed.send({"jsonrpc": "2.0", "method": changed, "params": {"_meta": meta}})
+                told = await stream.message()
+                assert told["params"] == {"_meta": {"io.modelcontextprotocol/subscriptionId": "L"}}
+                await feed.result({"resultType": "complete"})
+                [over] = await stream.rest()
+                assert (over["id"], over["result"]["resultType"]) == ("L", "complete")

@@ -202,3 +202,41 @@ async def test_a_session_does_not_reach_nobodys_task(
     upstream: Scripted, tmp_path: Path, owner: str, way: str
 ) -> None:
     await neither_sees_nor_moves(upstream, tmp_path, "experimental", OWNERS[owner], BARE_WAYS[way])
+
+
+EVERY = "notifications/tasks"
+
+
+@pytest.mark.rule("OWN-CHECK", "OWN-NONE", "ML-LISTEN")
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    ("owner", "headers"), [*((owner, BOB) for owner in OWNERS), *((owner, {}) for owner in OWNED)]
+)
+async def test_a_stranger_hears_of_nothing(
+    upstream: Scripted, tmp_path: Path, dialect: str, owner: str, headers: dict[str, str]
+) -> None:
+    async with house(upstream, tmp_path, dialect) as at:
+        await OWNERS[owner](at)
+        client = await at.modern(headers)
+        if headers:
+            await client.request("tools/list")  # the credential is known by now; only the ids differ
+        so_far = len(upstream.requests)
+        foreign, unknown = [
+            await client.request("subscriptions/listen", {"notifications": {"taskIds": [one]}}, id=7)
+            for one in (TASK, NONE)
+        ]
+        assert seen_by_client(foreign) == seen_by_client(unknown)
+        acknowledged, ended = foreign.messages
+        assert acknowledged["params"]["notifications"] == {"taskIds": []}
+        assert ended["result"]["resultType"] == "complete"
+        assert TASK.encode() not in b"".join(one.body for one in upstream.requests[so_far:])
+        async with client.stream("subscriptions/listen", {"notifications": [EVERY]}, id=8) as stream:
+            assert TASK not in json.dumps(await stream.message())
+            if headers:  # its own it does hear of, the other's not
+                upstream.on("tools/call", {"task": task("own")})
+                upstream.on("tasks/create", {**FOUR_STATE, "taskId": "own"})
+                await client.call("run")
+                assert (await stream.message())["params"]["taskId"] == "own"
+            else:
+                assert [one["id"] for one in await stream.rest()] == [8]
+    assert denials(tmp_path) == ["not_owner", "unknown_task"]

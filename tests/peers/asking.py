@@ -53,6 +53,13 @@ def name_first(answers: Answers) -> str | InputRequiredResult:
     return f"Hello, {name}, from a task!"
 
 
+def report(answers: Answers) -> str | InputRequiredResult:
+    """A name, then a report for it."""
+    if not answers:
+        return InputRequiredResult(input_requests={"name": _ask("Your name?", "name")})
+    return f"report for {(_read(answers['name']).content or {}).get('name', 'nobody')}"
+
+
 def two_rounds(answers: Answers, state: str | None) -> str | InputRequiredResult:
     """One question after the other; what the first was answered travels in the request state."""
     if state is None or not answers:

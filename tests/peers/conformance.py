@@ -21,8 +21,26 @@ TASK_SCENARIOS = (
     "tasks-request-headers",
     "tasks-dispatch-and-envelope",
     "tasks-required-task-error",
+    "tasks-mrtr-composition",
 )
 """The scenarios that must pass through the shim in front of the legacy server."""
+INPUT_SCENARIOS = (
+    "input-required-result-basic-elicitation",
+    "input-required-result-basic-sampling",
+    "input-required-result-basic-list-roots",
+    "input-required-result-request-state",
+    "input-required-result-multiple-input-requests",
+    "input-required-result-multi-round",
+    "input-required-result-missing-input-response",
+    "input-required-result-non-tool-request",
+    "input-required-result-result-type",
+    "input-required-result-unsupported-methods",
+    "input-required-result-tampered-state",
+    "input-required-result-capability-check",
+    "input-required-result-ignore-extra-params",
+    "input-required-result-validate-input",
+)
+"""Those that ask in the middle of a call."""
 
 
 @dataclass(frozen=True)

@@ -316,6 +316,17 @@ async def another_client(c: Connection) -> Any:
         return [(await theirs.wait()).status, await said(theirs)]
 
 
+async def come_back(c: Connection) -> Any:
+    """Make a task and leave; come back for its question and leave; come back for its result."""
+    async with c.client() as client:
+        made = (await create(client, "report", seconds=0.2)).create_result
+    async with c.client() as client:
+        asked = await ToolTask(client, "report", made).wait(state="input_required")
+    async with c.client() as client:
+        task = ToolTask(client, "report", made)
+        return [questions(asked), (await said(task))[0], (await task.status()).status]
+
+
 async def other_methods(c: Connection) -> Any:
     async with c.client() as client:
         tools = {tool.name for tool in await client.list_tools()}
@@ -405,10 +416,10 @@ JOBS: dict[str, Callable[[Connection], Awaitable[Any]]] = {
         give_input, decline_input, two_inputs, one_after_the_other, stray_answers, input_in_a_call,
         input_before_the_task, cancel, cancel_while_asked, tool_error, protocol_error, unknown_id,
         progress_in_a_call, logs_in_a_call, contents, complete, payload, many, another_client,
-        other_methods, expiry,
+        other_methods, expiry, come_back,
     )
 }  # fmt: skip
-ONLY_WHEN_NAMED = {"expiry"}
+ONLY_WHEN_NAMED = {"expiry", "come_back"}
 
 
 async def run(url: str, names: list[str], headers: dict[str, str]) -> None:

@@ -248,6 +248,16 @@ async def two_inputs(c: Connection) -> Any:
         return [await result(session, task_id), await poll(session, task_id)]
 
 
+async def come_back(c: Connection) -> Any:
+    """Make a task and leave; come back for its question and leave; come back for its result."""
+    async with c.open(end=False) as session:
+        task_id = await create(session, "report", seconds=0.2)
+    async with c.open(resume=True, end=False) as session:
+        asked = await poll(session, task_id, "input_required")
+    async with c.open(resume=True) as session:
+        return [asked, (await result(session, task_id))["content"][0]["text"], await poll(session, task_id)]
+
+
 async def input_in_a_call(c: Connection) -> Any:
     async with c.open() as session:
         return (await session.call_tool("test_elicitation", {"message": "Well?"})).model_dump(mode="json")
@@ -428,10 +438,11 @@ JOBS: dict[str, Callable[[Connection], Awaitable[Any]]] = {
         reconnect,
         resume,
         other_methods,
+        come_back,
     )
 }
 
-ONLY_WHEN_NAMED = {"cancelled", "immediate_answer", "payload", "expiry"}
+ONLY_WHEN_NAMED = {"cancelled", "immediate_answer", "payload", "expiry", "come_back"}
 
 
 async def run(url: str, names: list[str], headers: dict[str, str]) -> dict[str, Any]:

@@ -1,11 +1,12 @@
 """A legacy server on mcp 1.30 with all that the official conformance suite asks for; run by its environment.
 
-    python legacy_server.py [--host H] [--port N] [--stock] [--no-events] [--json]
+    python legacy_server.py [--host H] [--port N] [--stock] [--no-tasks] [--no-events] [--json]
 
 Prints `listening on <port>` when it accepts connections. `--stock` uses the SDK's task support as it comes,
 with its faults: a cancelled task can take its session along, a session that ends stops task creation in all
 others, a waiter can miss the end, two questions of a task can get one id. Without it, tasks run in one group
 that lives as long as the process.
+`--no-tasks` has none: the tools that would run as tasks are plain ones, which ask and report in the call.
 `--no-events` leaves out the event store (no event ids, no resumption).
 """
 
@@ -21,13 +22,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import anyio
+import legacy_questions as questions
 import mcp.types as t
 import uvicorn
 from anyio.abc import TaskGroup
 from mcp.server.experimental.task_context import ServerTaskContext
 from mcp.server.experimental.task_support import TaskSupport
-from mcp.server.lowlevel import Server
+from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.lowlevel.helper_types import ReadResourceContents
+from mcp.server.models import InitializationOptions
 from mcp.server.session import ServerSession
 from mcp.server.streamable_http import EventCallback, EventId, EventMessage, EventStore, StreamId
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -43,7 +46,20 @@ from starlette.routing import Route
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
 SOUND = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
 
-server: Server[Any, Any] = Server("legacy-peer", version="1.0")
+
+class Announcing(Server[Any, Any]):
+    """A server that says it announces changes of its lists; of subscriptions the SDK always says no."""
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        every = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
+        return super().create_initialization_options(notification_options or every, experimental_capabilities)
+
+
+server: Server[Any, Any] = Announcing("legacy-peer", version="1.0")
 
 
 # tasks
@@ -210,6 +226,26 @@ TASK_TOOLS: dict[str, tuple[str, dict[str, Any], Work]] = {
 }
 
 
+async def report(task: ServerTaskContext, arguments: dict[str, Any]) -> t.CallToolResult:
+    """Take its time, ask in the middle, take its time again."""
+    await task.update_status("collecting")
+    await anyio.sleep(float(arguments.get("seconds", 0.3)))
+    answer = await task.elicit("Your name?", form(name={"type": "string"}))
+    await anyio.sleep(float(arguments.get("seconds", 0.3)))
+    return text(f"report for {(answer.content or {}).get('name', 'nobody')}")
+
+
+def disable_tasks() -> None:
+    """Make plain tools of those that run as tasks."""
+
+    def plain(work: Work) -> Plain:
+        return lambda arguments: work(PlainCall(), arguments)  # type: ignore[arg-type]
+
+    PLAIN_TOOLS.update({name: (schema, plain(work)) for name, (_, schema, work) in TASK_TOOLS.items()})
+    PLAIN_TOOLS["report"] = (form(seconds={"type": "number"}), plain(report))
+    TASK_TOOLS.clear()
+
+
 async def ask_then_work(_: dict[str, Any]) -> t.CallToolResult | t.CreateTaskResult:
     """Ask on the call's own stream, then go on as a task."""
     answer = await elicit("Your name?", {**form(name={"type": "string"}), "required": ["name"]})
@@ -265,6 +301,15 @@ async def with_logging(_: dict[str, Any]) -> t.CallToolResult:
         await context.session.send_log_message("info", message, related_request_id=context.request_id)
         await anyio.sleep(0.05)
     return text("Tool with logging executed successfully")
+
+
+async def touch(_: dict[str, Any]) -> t.CallToolResult:
+    """Announce changes on the session of the call."""
+    session = server.request_context.session
+    await session.send_prompt_list_changed()
+    await session.send_tool_list_changed()
+    await session.send_resource_updated(AnyUrl("test://watched-resource"))
+    return text("touched")
 
 
 async def with_progress(_: dict[str, Any]) -> t.CallToolResult:
@@ -392,6 +437,7 @@ PLAIN_TOOLS: dict[str, tuple[dict[str, Any], Plain]] = {
     "test_multiple_content_types": (form(), multiple_content),
     "test_tool_with_logging": (form(), with_logging),
     "test_tool_with_progress": (form(), with_progress),
+    "touch": (form(), touch),
     "test_error_handling": (form(), error_handling),
     "test_reconnection": (form(), reconnection),
     "test_sampling": ({**form(prompt={"type": "string"}), "required": ["prompt"]}, sampling),
@@ -399,6 +445,7 @@ PLAIN_TOOLS: dict[str, tuple[dict[str, Any], Plain]] = {
     "test_elicitation_sep1034_defaults": (form(), elicitation_defaults),
     "test_elicitation_sep1330_enums": (form(), elicitation_enums),
     "json_schema_2020_12_tool": (JSON_SCHEMA_2020_12, json_schema),
+    **{name: (form(), ask) for name, ask in questions.TOOLS.items()},
 }
 
 
@@ -418,7 +465,13 @@ async def elicit(message: str, schema: dict[str, Any]) -> t.ElicitResult:
 
 @server.list_tools()
 async def list_tools() -> list[t.Tool]:
-    plain = [t.Tool(name=n, description=n, inputSchema=schema) for n, (schema, _) in PLAIN_TOOLS.items()]
+    twice = t.ToolAnnotations(idempotentHint=True)
+    plain = [
+        t.Tool(name=n, description=n, inputSchema=schema, annotations=twice if n == "report" else None)
+        for n, (schema, _) in PLAIN_TOOLS.items()
+    ]
+    if not TASK_TOOLS:
+        return plain
     as_task = {**TASK_TOOLS, "test_tool_with_task": ("required", form(), ask_then_work)}
     tasks = [
         t.Tool(name=n, description=n, inputSchema=schema, execution=t.ToolExecution(taskSupport=support))
@@ -446,8 +499,12 @@ async def call_tool(name: str, arguments: dict[str, Any]) -> t.CallToolResult | 
 class PlainCall:
     """Stands in for the task context where a task tool is called plainly."""
 
-    async def update_status(self, _: str) -> None:
-        return
+    async def update_status(self, message: str) -> None:
+        context = server.request_context
+        if context.meta and context.meta.progressToken is not None:
+            await context.session.send_progress_notification(
+                context.meta.progressToken, 1, None, message, related_request_id=str(context.request_id)
+            )
 
     async def elicit(self, message: str, schema: dict[str, Any]) -> t.ElicitResult:
         return await elicit(message, schema)
@@ -482,6 +539,8 @@ async def list_resource_templates() -> list[t.ResourceTemplate]:
 @server.read_resource()
 async def read_resource(uri: AnyUrl) -> list[ReadResourceContents]:
     found = str(uri)
+    if found == questions.RESOURCE:
+        return [ReadResourceContents(await questions.asked_resource(), "text/plain")]
     if found == "test://static-text":
         return [ReadResourceContents("This is the content of the static text resource.", "text/plain")]
     if found == "test://static-binary":
@@ -510,6 +569,7 @@ PROMPTS: dict[str, list[str]] = {
     "test_prompt_with_arguments": ["arg1", "arg2"],
     "test_prompt_with_embedded_resource": ["resourceUri"],
     "test_prompt_with_image": [],
+    questions.PROMPT: [],
 }
 
 
@@ -527,6 +587,8 @@ async def list_prompts() -> list[t.Prompt]:
 
 @server.get_prompt()
 async def get_prompt(name: str, arguments: dict[str, str] | None) -> t.GetPromptResult:
+    if name == questions.PROMPT:
+        return await questions.context_prompt()
     given = arguments or {}
     contents: dict[str, list[Any]] = {
         "test_simple_prompt": ["This is a simple prompt for testing."],
@@ -587,7 +649,9 @@ class MemoryEvents(EventStore):
 
 async def serve(args: argparse.Namespace) -> None:
     """Serve until stopped."""
-    lasting = enable_tasks(stock=args.stock)
+    if args.no_tasks:
+        disable_tasks()
+    lasting = contextlib.nullcontext() if args.no_tasks else enable_tasks(stock=args.stock)
     manager = StreamableHTTPSessionManager(
         server,
         event_store=None if args.no_events else MemoryEvents(),
@@ -619,6 +683,7 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--stock", action="store_true")
+    parser.add_argument("--no-tasks", action="store_true")
     parser.add_argument("--no-events", action="store_true")
     parser.add_argument("--json", action="store_true")
     asyncio.run(serve(parser.parse_args()))

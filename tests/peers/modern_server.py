@@ -26,6 +26,7 @@ from mcp_types import (
     CompletionArgument,
     InputRequiredResult,
     TextContent,
+    ToolAnnotations,
 )
 
 # tools
@@ -67,6 +68,13 @@ async def two_rounds(context: Context) -> str | InputRequiredResult:
     return asking.two_rounds(context.input_responses, context.request_state)
 
 
+async def report(context: Context, seconds: float = 0.3) -> str | InputRequiredResult:
+    """Take its time, ask in the middle, take its time again."""
+    await context.report_progress(1, None, "collecting")
+    await asyncio.sleep(seconds)
+    return asking.report(context.input_responses)
+
+
 async def with_progress(context: Context) -> str:
     for progress in (0, 50, 100):
         await context.report_progress(progress, 100, f"Completed step {progress} of 100")
@@ -96,6 +104,7 @@ TOOLS: dict[str, Callable[..., Any]] = {
     "multi_input": multi_input,
     "two_rounds": two_rounds,
     "test_tool_with_progress": with_progress,
+    "report": report,
     "echo": echo,
     "touch": touch,
 }
@@ -124,7 +133,8 @@ def build() -> MCPServer:
     """Give the server with all its parts."""
     server = MCPServer("modern-peer", version="1.0", instructions="A peer for tests.", log_level="WARNING")
     for name, function in TOOLS.items():
-        server.add_tool(function, name=name, structured_output=False)
+        twice = ToolAnnotations(idempotent_hint=True) if name == "report" else None
+        server.add_tool(function, name=name, structured_output=False, annotations=twice)
     server.resource("test://static-text", name="static-text", mime_type="text/plain")(static_text)
     server.prompt(name="test_simple_prompt")(simple_prompt)
     server.prompt(name="test_prompt_with_arguments")(prompt_with_arguments)

@@ -84,17 +84,13 @@ OUTCOMES: dict[str, Any] = {
         "This is the content of the static text resource.",
         -32602,
     ],
-}
-"""What every job comes to, whoever serves it."""
-
-OUTSIDE_A_TASK: dict[str, Any] = {
     "input_in_a_call": [
         'User response: action=accept, content={"response": "some text", "email": "some text"}',
         None,
     ],
     "input_before_the_task": ["Hello, some text, from a task!", None],
 }
-"""Questions that belong to a call: the shim refuses them upstream."""
+"""What every job comes to, whoever serves it."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -120,15 +116,17 @@ async def through(
 
 
 def test_the_client_runs_every_job(direct: dict[str, Any]) -> None:
-    assert set(direct) == set(OUTCOMES | OUTSIDE_A_TASK)
+    assert set(direct) == set(OUTCOMES)
 
 
-@pytest.mark.parametrize("job", OUTCOMES | OUTSIDE_A_TASK)
+@pytest.mark.parametrize("job", OUTCOMES)
 def test_without_the_shim(job: str, direct: dict[str, Any]) -> None:
-    assert direct[job]["outcome"] == (OUTCOMES | OUTSIDE_A_TASK)[job]
+    assert direct[job]["outcome"] == OUTCOMES[job]
 
 
-@pytest.mark.rule("ML-CREATE", "ML-GET", "ML-TERMINAL", "ML-INPUT", "ML-UPDATE", "ML-CANCEL", "ML-DISCOVER")
+@pytest.mark.rule(
+    "ML-CREATE", "ML-GET", "ML-TERMINAL", "ML-INPUT", "ML-UPDATE", "ML-CANCEL", "ML-DISCOVER", "ML-MRTR"
+)
 @pytest.mark.parametrize("job", OUTCOMES)
 def test_a_legacy_server_behind_the_shim_is_no_different(job: str, through: dict[str, Any]) -> None:
     assert through[job]["outcome"] == OUTCOMES[job]

@@ -9,12 +9,12 @@ import pytest_asyncio
 
 from shim.app import running
 from tests.peers.processes import fastmcp_client, fastmcp_server
-from tests.peers.test_fastmcp import ALICE, OUTCOMES, OUTSIDE_A_TASK
+from tests.peers.test_fastmcp import ALICE, OUTCOMES
 from tests.shim import config_for
 
 pytestmark = [pytest.mark.peers, pytest.mark.rule("MM-1")]
 
-JOBS: dict[str, Any] = OUTCOMES | OUTSIDE_A_TASK
+JOBS: dict[str, Any] = OUTCOMES
 _MADE_ANEW = frozenset({"inputRequests"})
 """Objects whose keys are other ones for each task."""
 

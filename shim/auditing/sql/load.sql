@@ -22,6 +22,6 @@ SELECT
     filename AS file, hash(instance) AS run, seq, try_cast(ts AS TIMESTAMP) AS ts, event, instance, request_id,
     caller, caller_kind, caller_label, client.name AS client, client.version AS version,
     era, dialect, upstream, upstream_era, corner, method, tool, task_id, outcome, code, http_status,
-    coalesce(legacy, false) AS legacy, coalesce(legacy_features, []) AS features,
+    coalesce(legacy, era = 'legacy') AS legacy, coalesce(legacy_features, []) AS features,
     via, "to", age_ms, reason, rule, field, detail, count, dropped, connected, waiting
 FROM read;

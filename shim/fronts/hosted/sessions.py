@@ -11,7 +11,7 @@ from shim.hub.dialect import Dialect
 from shim.ledger.protocol import Ledger
 from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context, Upstream
-from shim.wire.errors import invalid_params, too_many
+from shim.wire.errors import invalid_params
 from shim.wire.loglevels import LEVELS
 
 _CAPABILITIES = "capabilities"
@@ -64,10 +64,9 @@ class HostedSessions:
         async with self._setting:
             latest = await self._latest(session)
             others = [one for one in resources(latest) if one != uri] if latest is not None else []
-            if on and len(others) >= self._limits.subscriptions_per_session:
-                raise too_many(
-                    "too many subscriptions of this session (limits.subscriptions_per_session)",
-                    retry_after_s=60,
+            if on and len(others) >= (at_most := self._limits.subscriptions_per_stream):
+                raise invalid_params(
+                    f"params.uri: this session names limits.subscriptions_per_stream = {at_most} already"
                 )
             await self._set(latest, {_RESOURCES: rawjson.encode([*others, uri] if on else others)})
 

@@ -1,8 +1,10 @@
 """What a server says on a session of its own accord: questions, progress, status, logs (ML-INPUT)."""
 
+import asyncio
 from dataclasses import dataclass
 from typing import Protocol
 
+from shim.clock import Clock
 from shim.hub import rawjson
 from shim.hub.codec import SECTION_1
 from shim.hub.dialect import Dialect
@@ -14,12 +16,25 @@ from shim.wire.jsonrpc import Notification, Request, Response, write_error, writ
 from shim.wire.loglevels import reaches
 from shim.wire.subscriptions import ANNOUNCED
 
+CREATE_MS = 1_000
+"""How long a question waits for the create that is under way: then it is one of the create itself."""
+
 
 @dataclass(slots=True)
 class Call:
-    """A request under way: who is told of its progress."""
+    """A request under way: who is told of its progress, and (`runs`) may be asked something."""
 
     ctx: Context
+    task_pk: int | None
+    runs: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Held:
+    """A question that came while a create was under way."""
+
+    ctx: Context
+    request: Request
     task_pk: int | None
 
 
@@ -41,14 +56,18 @@ class Host(Protocol):
 class Hearing:
     """Takes up what one session's server says, and tells the tasks room what concerns a task."""
 
-    def __init__(self, host: Host, events: SessionEvents, dialect: Dialect | None, announced: Notify) -> None:
+    def __init__(
+        self, host: Host, events: SessionEvents, dialect: Dialect | None, clock: Clock, announced: Notify
+    ) -> None:
         self.calls: dict[bytes, Call] = {}
         """The requests under way, by id, which is their progress token too."""
         self._host = host
         self._events = events
         self._dialect = dialect
+        self._clock = clock
         self._announced_change = announced
-        self._held: list[tuple[Context, Request, int | None]] = []
+        self._held: dict[_Held, asyncio.Task[None] | None] = {}
+        """The questions that wait for a create, each with what lets it through if that takes long."""
         self._reporting: dict[bytes, str] = {}
         """Progress token -> the upstream id of the task whose create had it."""
         self._announced: dict[bytes, int] = {}
@@ -94,9 +113,18 @@ class Hearing:
 
     async def release_held(self) -> None:
         """Let the questions through that waited for a create: matched now, or refused."""
-        held, self._held = self._held, []
-        for ctx, request, task_pk in held:
-            await self._question(ctx, request, task_pk)
+        held, self._held = self._held, {}
+        for one, patience in held.items():
+            if patience is not None:
+                patience.cancel()
+            await self._question(one.ctx, one.request, one.task_pk, on_call=False)
+
+    def close(self) -> None:
+        """Let nothing through any more."""
+        for patience in self._held.values():
+            if patience is not None:
+                patience.cancel()
+        self._held = {}
 
     async def _heard_request(
         self, ctx: Context, request: Request, task_pk: int | None, *, on_call: bool
@@ -107,30 +135,34 @@ class Hearing:
         elif self._host.reserved and related not in self._host.tasks and not (on_call and related is None):
             # the server asked before it answered the create: wait until the task is in the ledger; one
             # that the create itself asks is not held, the server may answer the create only after it
-            self._held.append((ctx, request, task_pk))
+            held = _Held(ctx, request, task_pk)
+            waits_long = related is None and task_pk is None
+            self._held[held] = asyncio.create_task(self._let_through(held)) if waits_long else None
         else:
-            await self._question(ctx, request, task_pk)
+            await self._question(ctx, request, task_pk, on_call=on_call)
 
-    async def _question(self, ctx: Context, request: Request, task_pk: int | None) -> None:
+    async def _let_through(self, held: _Held) -> None:
+        """Take a question for the create's own when that takes long, if it can be no other's."""
+        await self._clock.sleep_ms(CREATE_MS)
+        if not self._host.tasks and self._asked_call() is not None and held in self._held:
+            del self._held[held]
+            await self._question(held.ctx, held.request, held.task_pk, on_call=False)
+
+    async def _question(self, ctx: Context, request: Request, task_pk: int | None, *, on_call: bool) -> None:
         async def refuse(code: int, message: str) -> None:
             await self._host.say(ctx, write_error(request.id, code, message))
 
         async def answer(by: Context, result: bytes) -> bool:
             return await self._host.give(by, write_result(request.id, result))
 
-        pk = self._owner(request, task_pk)
+        pk = self._owner(request, task_pk, on_call=on_call)
+        question = Question(request, self._host.id, pk, refuse, answer)
         asked = None
         if pk is None and related_task_of(request.params) is None:
-            asked = self._asked_call()
-        question = Question(request, self._host.id, pk, refuse, answer)
+            asked = ctx.asking if on_call else self._asked_call()
         await (self._events if asked is None else asked).question(question)
 
-    def _asked_call(self) -> Asking | None:
-        """Give the one call of the session that may be asked something; of several none can be told."""
-        asked = [call.ctx.asking for call in self.calls.values() if call.ctx.asking is not None]
-        return asked[0] if len(asked) == 1 else None
-
-    def _owner(self, request: Request, task_pk: int | None) -> int | None:
+    def _owner(self, request: Request, task_pk: int | None, *, on_call: bool) -> int | None:
         """Match a question to a task: by related-task, announcement, its stream, or being the only one."""
         related = related_task_of(request.params)
         if related is not None:
@@ -139,7 +171,12 @@ class Hearing:
             return announced
         if task_pk is not None:
             return task_pk
-        return None if self._host.leased else self._only_task()
+        return None if self._host.leased or on_call else self._only_task()
+
+    def _asked_call(self) -> Asking | None:
+        """Give the one call of the session that may be asked something; of several none can be told."""
+        asked = [call.ctx.asking for call in self.calls.values() if call.runs]
+        return asked[0] if len(asked) == 1 else None
 
     def _only_task(self) -> int | None:
         tasks = self._host.tasks

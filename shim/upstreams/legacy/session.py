@@ -89,7 +89,7 @@ class LegacySession:
         self.lost = False
         self.idle_since_ms = parts.clock.now_ms()
         self._parts = parts
-        self._hearing = Hearing(self, parts.events, parts.dialect, self._announced)
+        self._hearing = Hearing(self, parts.events, parts.dialect, parts.clock, self._announced)
         self._stream: asyncio.Task[None] | None = None
         self._opened = asyncio.Event()
         self._streamless = False
@@ -170,7 +170,7 @@ class LegacySession:
             params = with_progress_token(params, rid)
         params, headers = traced(params, ctx.headers)
         sender = ctx if headers is ctx.headers else dataclasses.replace(ctx, headers=headers)
-        self._hearing.calls[rid] = Call(ctx, task_pk)
+        self._hearing.calls[rid] = Call(ctx, task_pk, runs=reports)
         began = self._parts.clock.ticks_ms()
         try:
             with self._parts.link.counting(method) as counted:
@@ -273,6 +273,7 @@ class LegacySession:
 
     async def close(self) -> None:
         """Close the shim's own streams of the session; the server is told nothing."""
+        self._hearing.close()
         if self._stream is not None:
             self._stream.cancel()
             with contextlib.suppress(asyncio.CancelledError):

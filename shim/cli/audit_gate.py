@@ -1,0 +1,73 @@
+"""`taskshim audit gate`: may a pipeline go on."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+
+import click
+
+from shim.auditing.gate import RULES, Answer, Gate
+from shim.auditing.logs import Logs, reading
+from shim.auditing.period import period
+from shim.auditing.sources import AuditingError
+from shim.cli.audit_common import as_json, laid_out, log_argument, memory_option, now
+from shim.cli.common import COULD_NOT, FOUND, fail
+
+_SHOWN = 20
+_WORDS = {"safe": "safe", "unsafe": "NOT SAFE", "unknown": "CANNOT BE TOLD"}
+
+
+@click.command(
+    "gate",
+    epilog="Rules: " + "; ".join(str(rule.__doc__).removesuffix(".") for rule in RULES.values()) + ".",
+)
+@log_argument
+@click.option("--rule", "rules", multiple=True, required=True, help="What must hold; may be given again.")
+@click.option("--since", default="14d", show_default=True, help="From this time on; as in the tables.")
+@click.option("--until", help="Up to this time; now unless given.")
+@click.option(
+    "--tolerate", default=0, show_default=True, type=click.IntRange(0),
+    help="So many minutes without a sign of life are no doubt.",
+)  # fmt: skip
+@memory_option
+@click.option("--json", "json_wanted", is_flag=True, help="Print one JSON object.")
+def gate(
+    log: tuple[str, ...], rules: tuple[str, ...], since: str, until: str | None, tolerate: int, memory: str,
+    *, json_wanted: bool,
+) -> None:  # fmt: skip
+    """Exit 0 when every rule says it is safe, 1 when one says it is not, 2 when it cannot be told.
+
+    Gaps, lost events and too little data are never a yes. It covers only traffic through the shim.
+    """
+    try:
+        with reading(log, sys.stdin.buffer, memory=memory) as logs:
+            answers = _asked(logs, rules, since, until, tolerate)
+    except AuditingError as exc:
+        fail(str(exc))
+    verdicts = {answer.verdict for answer in answers}
+    verdict = next(word for word in ("unsafe", "unknown", "safe") if word in verdicts)
+    if json_wanted:
+        click.echo(as_json({"verdict": verdict, "rules": [asdict(answer) for answer in answers]}))
+    else:
+        for answer in answers:
+            click.echo("\n".join(_people(answer)))
+        click.echo(f"{_WORDS[verdict]}, as far as traffic through the shim goes")
+    sys.exit({"safe": 0, "unsafe": FOUND, "unknown": COULD_NOT}[verdict])
+
+
+def _asked(logs: Logs, rules: tuple[str, ...], since: str, until: str | None, tolerate: int) -> list[Answer]:
+    asked = Gate(logs, period(since, until, now(), logs.span), tolerated=tolerate)
+    return [asked.ask(rule) for rule in rules]
+
+
+def _people(answer: Answer) -> Iterator[str]:
+    yield f"{answer.rule}: {_WORDS[answer.verdict]}"
+    yield from (f"  {line}" for line in answer.why)
+    rows = list(answer.in_the_way)
+    # callers and what is open have columns of their own
+    for columns in dict.fromkeys(tuple(row) for row in rows):
+        those = [row for row in rows if tuple(row) == columns]
+        yield from laid_out(those[:_SHOWN], "  ")
+        if len(those) > _SHOWN:
+            yield f"  {_SHOWN} of {len(those)}"
+    yield ""

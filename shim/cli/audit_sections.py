@@ -1,0 +1,158 @@
+"""The report as sections of lines and tables, for a terminal or as Markdown."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from shim.auditing.logs import Row
+from shim.cli.audit_common import cell, laid_out, short
+
+_ROWS = 30
+_TABLES = (
+    ("clients", "Clients"),
+    ("methods", "Methods"),
+    ("tools", "Tools"),
+    ("features", "Features of the old API"),
+    ("losses", "Lost in translation"),
+    ("lenient", "Tolerant readings"),
+    ("tasks", "Tasks"),
+    ("errors", "Errors"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading with sentences, and a table or none."""
+
+    title: str
+    lines: list[str]
+    rows: list[Row] | None = None
+
+
+def sections(told: dict[str, Any]) -> Iterator[Section]:
+    """Give the report's parts, what matters most first."""
+    yield Section("Old Tasks API: who still speaks it", list(_head(told)))
+    yield Section("Is it falling", [_trend(told["trend"]["requests"], "requests a day"),
+                                    _trend(told["trend"]["callers"], "callers a day")])  # fmt: skip
+    off = told["off"]
+    yield Section(
+        f"If the old API goes off at {cell(off['at'])}", list(_off(off)), off["callers_still_active"]
+    )
+    if off["connected"]:
+        yield Section("Open now by the old API", [], [_without(row, "open") for row in off["connected"]])
+    if off["calls_after"]:
+        yield Section("Would have failed since then", [], off["calls_after"])
+    yield Section("Used, and without a counterpart in the new API", [], told["without_counterpart"])
+    yield Section("Callers of the old API", [], [row for row in told["callers"] if row["legacy"]])
+    for name, title in _TABLES:
+        yield Section(title, [], told[name])
+    yield Section("Coverage", list(_coverage(told["coverage"])), told["coverage"]["gaps"])
+    yield Section("Day by day", [], told["days"])
+
+
+def as_text(told: dict[str, Any]) -> str:
+    """Write it for a terminal."""
+    return "\n".join(line for section in sections(told) for line in _text(section))
+
+
+def as_markdown(told: dict[str, Any]) -> str:
+    """Write it as Markdown."""
+    return "\n".join(line for section in sections(told) for line in _markdown(section))
+
+
+def _text(section: Section) -> Iterator[str]:
+    yield section.title
+    yield from (f"  {line}" for line in section.lines)
+    if section.rows is not None:
+        yield from laid_out(section.rows[:_ROWS], "  ")
+        if len(section.rows) > _ROWS:
+            yield f"  {_ROWS} of {len(section.rows)}"
+    yield ""
+
+
+def _markdown(section: Section) -> Iterator[str]:
+    yield f"## {section.title}"
+    yield ""
+    for line in section.lines:
+        yield f"- {line}"
+    if section.lines:
+        yield ""
+    if section.rows is None:
+        return
+    if not section.rows:
+        yield "none"
+    else:
+        yield "| " + " | ".join(name.replace("_", " ") for name in section.rows[0]) + " |"
+        yield "|" + "---|" * len(section.rows[0])
+        for row in section.rows[:_ROWS]:
+            yield "| " + " | ".join(_escaped(short(*item)) for item in row.items()) + " |"
+        if len(section.rows) > _ROWS:
+            yield ""
+            yield f"{_ROWS} of {len(section.rows)}"
+    yield ""
+
+
+def _escaped(text: str) -> str:
+    """Keep what clients state from being read as Markdown or HTML."""
+    for mark in "\\`*_[]<>|#&":
+        text = text.replace(mark, f"\\{mark}")
+    return text
+
+
+def _head(told: dict[str, Any]) -> Iterator[str]:
+    usage, period = told["usage"], told["period"]
+    callers = f"by {usage['legacy_callers']} callers"
+    yield f"{cell(period['since'])} to {cell(period['until'])}; the logs end at {cell(told['read']['until'])}"
+    yield (
+        f"{usage['legacy']} of {usage['requests']} requests were legacy, {callers}; "
+        f"the last one at {cell(usage['last_legacy'])}"
+    )
+    for doubt in told["doubts"]:
+        yield f"NOT WHOLE: {doubt}"
+    yield told["scope"]
+
+
+def _trend(found: dict[str, Any], what: str) -> str:
+    match found["verdict"]:
+        case "cannot be told":
+            return f"legacy {what}: {found['days']} whole days with logs are too few to tell"
+        case "gone":
+            return f"legacy {what}: none since {found['zero']}"
+        case "not falling":
+            return (
+                f"legacy {what}: not falling for certain ({found['per_day']:+.2f} a day, between "
+                f"{found['per_day_low']:+.2f} and {found['per_day_high']:+.2f}); no end can be told"
+            )
+    between = f"between {found['zero_earliest']} and {found['zero_latest']}"
+    return (
+        f"legacy {what}: falling by {-found['per_day']:.2f} a day; at this pace none from {found['zero']}, "
+        f"{between} (95 %, told from {found['days']} days)"
+    )
+
+
+def _off(off: dict[str, Any]) -> Iterator[str]:
+    yield f"{len(off['callers_still_active'])} callers used it in the 14 days before and break"
+    if off["connected"]:
+        yield f"{sum(row['count'] for row in off['connected'])} sessions, streams and calls are open by it"
+    if off["open_tasks"]:
+        yield f"{off['open_tasks']} tasks have not ended"
+    if (expected := off["expected_per_day"]) is not None:
+        yield (
+            f"at this pace {expected['middle']} requests a day are still legacy then, "
+            f"between {expected['low']} and {expected['high']}"
+        )
+    if off["calls_after"]:
+        count = sum(row["requests"] for row in off["calls_after"])
+        yield f"{count} requests came after it and would have failed"
+
+
+def _coverage(cover: dict[str, Any]) -> Iterator[str]:
+    if cover["percent"] is None:
+        yield "the period has no whole minute"
+    else:
+        share = f"{cover['covered']} of {cover['minutes']} minutes"
+        yield f"{share} have a sign of life ({cover['percent']:.2f} %)"
+
+
+def _without(row: Row, name: str) -> Row:
+    return {column: value for column, value in row.items() if column != name}

@@ -1,0 +1,169 @@
+"""One call that may ask its client something while it runs, and what it asks (ML-MRTR)."""
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from shim.hub import rawjson
+from shim.tasks.questions import KINDS, as_response, declined
+from shim.tasks.room import Room
+from shim.upstreams.base import Context, Question, SessionLost
+from shim.wire.envelope import question_params
+from shim.wire.errors import UpstreamFault, outcome_unknown
+from shim.wire.jsonrpc import Response
+
+GATHER_MS = 50
+"""How long further questions are waited for when the first is there: a server may ask several at once."""
+
+Run = Callable[[], Awaitable[Response]]
+"""Makes the call and gives its answer."""
+
+_REFUSED = -32601
+_INTERNAL = -32603
+_RETRY_MS = (200, 1_000, 5_000, 15_000)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question that is open."""
+
+    question: Question
+    kind: str
+    asked_ms: int
+
+
+class ParkedCall:
+    """One call and what it asks. Implements `Asking`."""
+
+    def __init__(
+        self, room: Room, ctx: Context, upstream: str, bound_to: Callable[[], str], run: Run
+    ) -> None:
+        self.id = secrets.token_urlsafe(16)
+        self.ctx = ctx
+        """The call's own; what is told of its progress goes to whoever waits for it at the time."""
+        self.kinds = ctx.kinds
+        """What its client can be asked, as its latest request declares."""
+        self.upstream = upstream
+        self.bound_to = bound_to
+        self.called_off = False
+        self.ended: str | None = None
+        """Why it was ended before it came to an answer."""
+        self.open: dict[str, _Asked] = {}
+        self.round = 0
+        self.outcomes: dict[int, asyncio.Task[Response]] = {}
+        """What the answers to a round lead to; the current one has none before it is answered."""
+        self.until_ms = 0
+        self.waiters = 0
+        self.lock = asyncio.Lock()
+        self._room = room
+        self._asked = 0
+        self._news = asyncio.Event()
+        ctx.asking = self
+        self.work = asyncio.create_task(_run(run), name="call")
+        room.keep(self.work)
+
+    async def question(self, question: Question) -> None:
+        """Take up a question; refuse what the client does not declare, and what nobody can answer."""
+        method = question.request.method
+        kind = KINDS.get(method)
+        if kind is None or kind not in self.kinds:
+            await question.refuse(_REFUSED, f"the client that made the call did not declare {kind or method}")
+            self.ctx.trace.loss("ML-MRTR", kind or method)
+        elif self.work.done() or self.ended is not None:
+            await question.refuse(_INTERNAL, "the call has ended")
+        elif self._asked >= self._room.config.limits.questions_per_task:
+            await question.refuse(_REFUSED, "too many questions of one call (limits.questions_per_task)")
+            self.ctx.trace.denied("limit")
+        else:
+            self._asked += 1
+            key = f"{kind}-{self._asked}"
+            self.open[key] = _Asked(question, kind, self._room.clock.now_ms())
+            self._news.set()
+            self.ctx.trace.event("input.asked", key=key, kind=kind)
+
+    async def asks(self) -> bool:
+        """Wait until the call asks something, all that it asks at once; False when it came to its end."""
+        news = asyncio.create_task(self._news.wait())
+        await _first_of(self.work, news)
+        if not self.work.done():
+            await _first_of(self.work, asyncio.create_task(self._room.clock.sleep_ms(GATHER_MS)))
+        return not self.work.done()
+
+    async def answer(self, ctx: Context, responses: Mapping[str, bytes]) -> None:
+        """Give the server the answers to what is open, each once; others are ignored.
+
+        Raises Denied, UpstreamFault: what the server has not taken is still open.
+        """
+        for key, raw in responses.items():
+            asked = self.open.get(key)
+            if asked is None:
+                continue
+            response = as_response(ctx, asked.kind, raw)
+            if not await self._deliver(ctx, asked.question, response):
+                ctx.trace.event("upstream.invalid", rule="ML-MRTR", detail="refused an answer")
+            del self.open[key]
+            ctx.trace.event(
+                "input.declined" if declined(response) else "input.answered",
+                key=key, kind=asked.kind, waited_ms=self._room.clock.now_ms() - asked.asked_ms,
+            )  # fmt: skip
+        if not self.open:
+            self._news.clear()
+
+    def hand_over(self, ctx: Context) -> None:
+        """Let the call speak to the request that waits for it now, by that one's credential."""
+        self.kinds = ctx.kinds
+        own = self.ctx
+        own.caller, own.trace, own.headers = ctx.caller, ctx.trace, ctx.headers
+        own.notify, own.progress_token, own.log_level = ctx.notify, ctx.progress_token, ctx.log_level
+
+    def shown(self) -> bytes:
+        """Give what is open as `inputRequests`."""
+        return rawjson.join({key: _shown(asked.question) for key, asked in self.open.items()})
+
+    async def end(self, why: str) -> None:
+        """End the call, at the server too."""
+        self.ended = self.ended or why
+        self.called_off = True
+        self.work.cancel()
+        await asyncio.wait([self.work])
+
+    def leave(self) -> None:
+        """Take it that the client closed the last stream that waited for the call (ML-CLOSE)."""
+        self.ended = self.ended or "its client closed the response stream"
+        self.work.cancel()
+
+    async def _deliver(self, ctx: Context, question: Question, response: bytes) -> bool:
+        lost = False
+        for attempt in range(1_000_000):
+            try:
+                return await question.answer(ctx, response)
+            except SessionLost:  # counts only if it is said twice (ML-SESSION-LOST)
+                if lost:
+                    await self.end("the upstream lost its session")
+                    raise outcome_unknown() from None
+                lost = True
+            except UpstreamFault:
+                if self.work.done():
+                    return False
+                pause = self._room.clock.sleep_ms(_RETRY_MS[min(attempt, len(_RETRY_MS) - 1)])
+                await _first_of(self.work, asyncio.create_task(pause))
+        return False
+
+
+async def _run(run: Run) -> Response:
+    return await run()
+
+
+async def _first_of(work: asyncio.Task[Response], other: asyncio.Task[object]) -> None:
+    """Wait for one of two; the other one is left off."""
+    try:
+        await asyncio.wait((work, other), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        other.cancel()
+
+
+def _shown(question: Question) -> bytes:
+    request = question.request
+    params = question_params(rawjson.join(request.params))
+    return rawjson.join({"method": rawjson.encode(request.method), "params": params})

@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import structlog
 from aiohttp import web
@@ -82,8 +83,13 @@ class App:
 
 
 @contextlib.asynccontextmanager
-async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterator[App]:
-    """Run a shim while the block runs. Raises StartError, LedgerLocked, DialectError, KeyFileError."""
+async def running(
+    config: Config, *, clock: Clock | None = None, socket: Path | None = None
+) -> AsyncIterator[App]:
+    """Run a shim while the block runs. Raises StartError, LedgerLocked, DialectError, KeyFileError.
+
+    With `socket` it serves on that Unix socket and not on an address.
+    """
     clock = clock or SystemClock()
     async with contextlib.AsyncExitStack() as stack:
         instance = new_instance()
@@ -94,10 +100,6 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         stack.push_async_callback(asyncio.to_thread, sink.close)
         live = Live(config)
         in_force = live.as_config()
-        stands = {
-            one.name: Stand(in_force, one, await linked(stack, config, one, sink), sink, clock)
-            for one in config.upstream
-        }
         ledger = SqliteLedger(
             config.ledger.path, clock, synchronous=config.ledger.synchronous,
             lock_wait_ms=config.ledger.lock_wait_ms, cache_rows=config.ledger.cache_rows,
@@ -106,6 +108,12 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         await ledger.open()
         stack.push_async_callback(ledger.close)
 
+        stands = {
+            one.name: Stand(
+                in_force, one, await linked(stack, in_force, one, sink, ledger, clock), sink, clock
+            )
+            for one in config.upstream
+        }
         room = Room(in_force, ledger, {}, clock, sink)
         questions = Questions(room)
         ids = IdMaker(epoch := await ledger.next_epoch())
@@ -156,7 +164,7 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
             auto_decompress=False,
             max_field_size=config.limits.header_bytes,
         )
-        url = await _listen(stack, server, config.listen.host, config.listen.port, config)
+        url = await _listen(stack, server, config.listen.host, config.listen.port, config, socket)
         admin_url = None
         if config.admin.enabled:
             admin_url = await _listen(
@@ -172,11 +180,15 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
 
 
 async def _listen(
-    stack: contextlib.AsyncExitStack, server: web.Server, host: str, port: int, config: Config
-) -> str:
+    stack: contextlib.AsyncExitStack, server: web.Server, host: str, port: int, config: Config,
+    socket: Path | None = None,
+) -> str:  # fmt: skip
     runner = web.ServerRunner(server, shutdown_timeout=config.limits.shutdown_ms / 1000)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
+    if socket is not None:
+        await web.UnixSite(runner, str(socket)).start()
+        return "http://localhost"
     site = web.TCPSite(runner, host, port, backlog=1024)
     try:
         await site.start()

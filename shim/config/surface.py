@@ -14,7 +14,8 @@ PINNED_PATHS = ("/legacy", "/modern", "/create-status")
 """Served beside `listen.path`, each for one kind of client."""
 
 
-def _web_url(url: str) -> str:
+def web_url(url: str) -> str:
+    """Give an address that can be served from or sent to as it is. Raises ValueError."""
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError("must be an http:// or https:// URL")
@@ -40,7 +41,7 @@ def _endpoint(path: str) -> str:
     return path
 
 
-WebUrl = Annotated[str, AfterValidator(_web_url)]
+WebUrl = Annotated[str, AfterValidator(web_url)]
 Origin = Annotated[str, AfterValidator(_origin)]
 
 

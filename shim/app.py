@@ -101,6 +101,7 @@ async def running(
         live = Live(config)
         in_force = live.as_config()
         ledger = await _ledger(stack, config, clock, metrics)
+
         stands = {
             one.name: Stand(
                 in_force, one, await linked(stack, in_force, one, sink, ledger, clock), sink, clock

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from shim.app import App, running
-from tests.client import LegacyClient, ModernClient
-from tests.corners.lm import WITHOUT_TASKS, more
+from tests.client import TASKS_EXTENSION, LegacyClient, ModernClient
+from tests.corners.lm import DISCOVER, WITHOUT_TASKS, more
 from tests.corners.ml import ALICE, HandClock, accept, elicit
 from tests.corners.mm import until
 from tests.scripted import EXPERIMENTAL, Error, Scripted, Stream, scripted, tool
@@ -55,11 +55,11 @@ class World:
 
 @asynccontextmanager
 async def standing(
-    upstream: Scripted, folder: Path, era: str, tasks: Mapping[str, Any] = NAMED, **sections: Any
+    upstream: Scripted, folder: Path, era: str, tasks: Mapping[str, Any] = NAMED, /, **sections: Any
 ) -> AsyncIterator[World]:
     upstream.by_default("tools/list", TOOLS)
     upstream.by_default("server/discover", WITHOUT_TASKS)
-    sections["upstream"] = {"dialect": DIALECTS[era]}
+    sections["upstream"] = {"dialect": DIALECTS[era], **sections.get("upstream", {})}
     config = config_for(upstream.url, folder, tasks=dict(tasks), **sections)
     clock = HandClock()
     async with (
@@ -126,6 +126,21 @@ async def test_a_tool_with_task_support_of_its_own_is_left_to_its_server(tmp_pat
         one.upstream.on("tools/list", {"tools": [tool("slow", "optional")]})
         one.upstream.on("tools/call", {"task": {"taskId": "own", "status": "working"}})
         assert await one.made() == "own"
+
+
+@pytest.mark.rule("PROMOTE-1")
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_operator_says_that_a_tool_has_no_task_at_its_server(tmp_path: Path, era: str) -> None:
+    upstream = {"tool_support": {"slow": "forbidden"}}
+    async with world(tmp_path, era, capabilities=EXPERIMENTAL, upstream=upstream) as one:
+        one.upstream.on("server/discover", DISCOVER)
+        one.upstream.on("tools/list", {"tools": [tool("slow", "optional")]})
+        one.upstream.on("tools/call", text("done"))
+        ended = await one.shown(await one.made(), "completed")
+        [sent] = one.upstream.seen("tools/call")
+    assert ended["result"]["content"] == text("done")["content"]
+    assert "task" not in sent.params
+    assert TASKS_EXTENSION not in str(sent.params)
 
 
 @pytest.mark.rule("PROMOTE-1")
@@ -339,7 +354,10 @@ async def test_what_becomes_of_a_call_whose_shim_died(
             task_id = await one.made()
             if era == "modern":
                 await one.shown(task_id, "input_required")
-            await upstream.wait("tools/call")
+            first = await upstream.wait("tools/call")
+        if era == "legacy":  # a shim that stops in order says so
+            [told] = upstream.seen("notifications/cancelled")
+            assert told.params["requestId"] == first.id
         upstream.once("tools/call", text("second"))
         async with standing(upstream, tmp_path, era, tasks) as one:
             ended = await one.shown(task_id, "completed", "failed")

@@ -1,4 +1,4 @@
-"""Standard input and output with the real SDKs at both ends: clients of both eras, a server of the old one."""
+"""Standard input and output with the real SDKs at both ends: clients of both eras, a legacy server."""
 
 import asyncio
 import json

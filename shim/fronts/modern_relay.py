@@ -38,8 +38,6 @@ from shim.wire.jsonrpc import Message, Request, Response, write_message, write_r
 from shim.wire.modern import with_tasks
 from shim.wire.subscriptions import LISTEN, listen_result
 
-_HANDLE_MS = 1_000
-"""How long a handle that is on its way is waited for when its client has left."""
 _SERVER_ERROR = 500
 _NAME, _PARAM = "Mcp-Name", "mcp-param-"
 
@@ -116,7 +114,7 @@ class ModernRelay:
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
-            self._tasks.room.start(self._leave(work), "leave a call")
+            self._tasks.room.leave(work)
             raise
 
     async def _promoted(self, asked: Asked) -> bool:
@@ -217,15 +215,6 @@ class ModernRelay:
             return await self._seen.created(asked, response)
 
         return of_answer(asked, seen)
-
-    async def _leave(self, work: "asyncio.Task[web.StreamResponse]") -> None:
-        """Close a call whose client has left, which cancels it, but for a handle that is on its way."""
-        nap = asyncio.ensure_future(self._tasks.room.clock.sleep_ms(_HANDLE_MS))
-        try:
-            await asyncio.wait((work, nap), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            nap.cancel()
-            work.cancel()
 
     async def _bring(self, asked: Asked, row: TaskRow, responses: Members) -> web.StreamResponse:
         """Store the answers as the first ones and pass them on; where that fails they go on until taken."""

@@ -12,6 +12,7 @@ from shim.ledger.protocol import Ledger
 from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context, Upstream
 from shim.wire.envelope import declared_kinds, fit_capabilities, offers_task_calls
+from shim.wire.era import knows_tasks
 from shim.wire.errors import too_many, unknown_session
 from shim.wire.jsonrpc import Response, read_upstream, write_result
 
@@ -87,11 +88,13 @@ class ClientSessions:
                 ctx.trace.caller, ctx.trace.caller_kind = ctx.caller.key, ctx.caller.kind
             await self._ledger.add_session(self._row(session_id, message.result, ctx, dialect))
             ctx.trace.event("session.opened", side="client", reason="initialize")
+        version = rawjson.string(rawjson.members(message.result).get("protocolVersion"))
+        tasks = dialect.lists_task_support and knows_tasks(version)
         if dialect.name == self._upstream.dialect.name:
-            promotes = self._config.tasks.promote and dialect.lists_task_support
+            promotes = self._config.tasks.promote and tasks
             if not promotes or offers_task_calls(message.result):
                 return None
-        return write_result(message.id, fit_capabilities(message.result, tasks=dialect.lists_task_support))
+        return write_result(message.id, fit_capabilities(message.result, tasks=tasks))
 
     async def speaks(self, session: SessionRow, dialect: str) -> None:
         """Note the dialect a session's client last spoke (CS-DETECT)."""

@@ -20,6 +20,9 @@ from shim.tasks.changes import Changes
 from shim.upstreams.base import Context, Holder, Upstream
 from shim.wire.errors import UpstreamFault
 
+_HANDLE_MS = 1_000
+"""How long a handle that is on its way is waited for when its client has left."""
+
 log = structlog.get_logger("shim.tasks")
 
 
@@ -85,6 +88,19 @@ class Room:
         """Hold on to work that outlives the request which began it; at the end of the shim it is ended."""
         self.background.add(task)
         task.add_done_callback(self._over)
+
+    def leave(self, call: asyncio.Task[Any]) -> None:
+        """Close a modern call whose client has left, which cancels it, but for a handle on its way."""
+
+        async def leaving() -> None:
+            nap = asyncio.ensure_future(self.clock.sleep_ms(_HANDLE_MS))
+            try:
+                await asyncio.wait((call, nap), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                nap.cancel()
+                call.cancel()
+
+        self.start(leaving(), "leave a call")
 
     def _over(self, task: asyncio.Task[Any]) -> None:
         self.background.discard(task)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.client import LegacyClient, OpenStream
-from tests.corners.lm import DISCOVER, Corner, asks, corner, seen_as
+from tests.corners.lm import DISCOVER, Corner, asks, corner, made, seen_as
 from tests.corners.ml import ALICE, accept
 from tests.scripted import Error, Raw, Scripted, Seen, Stream, text
 
@@ -353,6 +353,22 @@ async def test_a_version_that_is_not_served_is_refused(
         lm.client.version = version
         reply = await lm.client.request("ping")
     assert reply.status == 400
+
+
+@pytest.mark.rule("LM-PLAIN")
+async def test_a_handle_on_its_way_to_a_client_that_left_is_kept(
+    modern_upstream: Scripted, tmp_path: Path
+) -> None:
+    async with corner(modern_upstream, tmp_path) as lm:
+        call = modern_upstream.stream("tools/call")
+        calling = asyncio.create_task(lm.client.call("run"))
+        await call.opened()
+        calling.cancel()
+        while not any(event["outcome"] == "disconnected" for event in lm.events("request")):
+            assert (await lm.client.request("ping")).result == {}
+        await call.result(made())
+        while not (await lm.client.request("tasks/list")).result["tasks"]:
+            pass
 
 
 @pytest.mark.rule("LM-LOCAL")

@@ -24,7 +24,7 @@ from shim.ledger.records import SessionRow
 from shim.tasks.promote import listed, offers_tasks
 from shim.upstreams.base import Context, Upstream
 from shim.wire.envelope import tool_names, tools_with_support, without_tools
-from shim.wire.era import LEGACY_VERSIONS
+from shim.wire.era import LEGACY_VERSIONS, knows_tasks
 from shim.wire.errors import invalid_params, invalid_request, method_not_found, unknown_session
 from shim.wire.hosting import initialize_result, legacy_notice, legacy_result, upstream_params
 from shim.wire.jsonrpc import Message, Notification, Request, Response, write_result
@@ -232,7 +232,8 @@ class HostedFront:
         result, _ = legacy_result(response.result)
         result = without_tools(result, lambda tool: _is_out(asked.ctx, tool))
         facts = await self.upstream.facts(asked.ctx)
-        if offers_tasks(self._config, facts) and asked.dialect.lists_task_support:
+        knows = asked.session is None or knows_tasks(asked.session.version)
+        if knows and offers_tasks(self._config, facts) and asked.dialect.lists_task_support:
             support = await listed(self._config, self.upstream, asked.ctx, tool_names(result))
             result = tools_with_support(result, support)
         return await self._say(asked, result)

@@ -1,21 +1,33 @@
 """The admin address: health, readiness, metrics, what the shim knows of its upstreams."""
 
 from collections.abc import Mapping
+from hmac import compare_digest
 
 from aiohttp import web
+from pydantic import ValidationError
 
 from shim.audit.metrics import Metrics
+from shim.config import Config
 from shim.hub import rawjson
 from shim.ledger.protocol import Ledger
 from shim.standing import Stand
+from shim.steering import Steering
 from shim.upstreams.prober import Verdict
+
+_CHANGE_BYTES = 65_536
+_BY_CHARS = 200
 
 
 class Admin:
     """Answers on the admin address."""
 
-    def __init__(self, metrics: Metrics, ledger: Ledger, stands: Mapping[str, Stand]) -> None:
+    def __init__(
+        self, config: Config, metrics: Metrics, ledger: Ledger, stands: Mapping[str, Stand],
+        steering: Steering,
+    ) -> None:  # fmt: skip
         self.ready = False
+        self._config = config
+        self._steering = steering
         self._metrics = metrics
         self._ledger = ledger
         self._stands = stands
@@ -26,6 +38,8 @@ class Admin:
 
     async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
         """Answer one admin request."""
+        if http.path == "/cutover" and http.method == "POST":
+            return await self._change(http)
         if http.method not in {"GET", "HEAD"}:
             return web.Response(status=405, headers={"Allow": "GET, HEAD"})
         match http.path:
@@ -41,7 +55,24 @@ class Admin:
                 return await self._metrics_text()
             case "/upstreams":
                 return await self._upstreams()
-        return web.Response(status=404, text="served here: /healthz /readyz /metrics /upstreams\n")
+            case "/cutover":
+                return _json(await self._steering.status())
+        return web.Response(status=404, text="served here: /healthz /readyz /metrics /upstreams /cutover\n")
+
+    async def _change(self, http: web.BaseRequest) -> web.Response:
+        """Change where new calls go: `default`, `rules`, `drain`, as JSON."""
+        token = self._config.admin.token
+        given = http.headers.get("Authorization", "").removeprefix("Bearer ")
+        if token is None or not compare_digest(given.encode(), token.get_secret_value().encode()):
+            return web.Response(status=403, text="needs the bearer token of [admin] token\n")
+        try:
+            wanted = rawjson.decode(await http.content.read(_CHANGE_BYTES))
+            if not isinstance(wanted, dict):
+                return web.Response(status=400, text="expected an object\n")
+            self._steering.change(wanted, by=str(wanted.get("by", http.remote))[:_BY_CHARS])
+        except ValueError as exc:  # of JSON, or of a rule
+            return web.Response(status=400, text=f"{_first_line(exc)}\n")
+        return _json(await self._steering.status())
 
     async def _metrics_text(self) -> web.Response:
         stats = await self._ledger.stats()
@@ -70,12 +101,22 @@ class Admin:
             for stand in self._stands.values()
             for speaker in stand.behind.speakers.values()
         ]
-        return web.Response(
-            body=rawjson.encode({"upstreams": report}) + b"\n", content_type="application/json"
-        )
+        return _json({"upstreams": report})
 
 
 def _told(verdict: Verdict | None) -> dict[str, object] | None:
     if verdict is None:
         return None
     return {"era": verdict.era.value, "evidence": verdict.evidence, "at_ms": verdict.at_ms}
+
+
+def _json(body: object) -> web.Response:
+    return web.Response(body=rawjson.encode(body) + b"\n", content_type="application/json")
+
+
+def _first_line(exc: ValueError) -> str:
+    if isinstance(exc, ValidationError):
+        first = exc.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        return f"{where}: {first['msg']}".removeprefix(": ").replace("Value error, ", "")
+    return str(exc)

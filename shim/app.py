@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import structlog
 from aiohttp import web
@@ -19,6 +20,7 @@ from shim.audit.activity import Activity
 from shim.audit.events import InstanceStarted, InstanceStopped
 from shim.audit.metrics import Metrics
 from shim.audit.sink import FileSink, NullSink, new_instance
+from shim.audit.traffic import Traffic
 from shim.behind import Behind, speakers
 from shim.callers.keys import Keys
 from shim.callers.resolve import build_resolver
@@ -37,6 +39,7 @@ from shim.hub.registry import load_dialects
 from shim.ledger.sqlite import SqliteLedger
 from shim.reload import Reload
 from shim.standing import Stand, linked
+from shim.steering import Steering
 from shim.tasks.questions import Questions
 from shim.tasks.room import Room
 from shim.tasks.service import Tasks
@@ -64,6 +67,7 @@ class App:
     stands: Mapping[str, Stand]
     """The upstreams by name."""
     ledger: SqliteLedger
+    steering: Steering
     reload: Reload
     """Puts a new config in force. Raises ConfigError; then all is as it was."""
 
@@ -79,8 +83,13 @@ class App:
 
 
 @contextlib.asynccontextmanager
-async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterator[App]:
-    """Run a shim while the block runs. Raises StartError, LedgerLocked, DialectError, KeyFileError."""
+async def running(
+    config: Config, *, clock: Clock | None = None, socket: Path | None = None
+) -> AsyncIterator[App]:
+    """Run a shim while the block runs. Raises StartError, LedgerLocked, DialectError, KeyFileError.
+
+    With `socket` it serves on that Unix socket and not on an address.
+    """
     clock = clock or SystemClock()
     async with contextlib.AsyncExitStack() as stack:
         instance = new_instance()
@@ -91,18 +100,14 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         stack.push_async_callback(asyncio.to_thread, sink.close)
         live = Live(config)
         in_force = live.as_config()
+        ledger = await _ledger(stack, config, clock, metrics)
+
         stands = {
-            one.name: Stand(in_force, one, await linked(stack, config, one, sink), sink, clock)
+            one.name: Stand(
+                in_force, one, await linked(stack, in_force, one, sink, ledger, clock), sink, clock
+            )
             for one in config.upstream
         }
-        ledger = SqliteLedger(
-            config.ledger.path, clock, synchronous=config.ledger.synchronous,
-            lock_wait_ms=config.ledger.lock_wait_ms, cache_rows=config.ledger.cache_rows,
-            on_batch=metrics.commit_batch.observe,
-        )  # fmt: skip
-        await ledger.open()
-        stack.push_async_callback(ledger.close)
-
         room = Room(in_force, ledger, {}, clock, sink)
         questions = Questions(room)
         ids = IdMaker(epoch := await ledger.next_epoch())
@@ -123,15 +128,18 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         facing = Facing(in_force, tasks, dialects, ids, epoch, resolver, OpenStreams(in_force))
         for one in stands.values():
             one.fronts = facing.fronts(one)
-        activity = Activity()
+        activity, traffic = Activity(), Traffic()
         metrics.watch(dropped=lambda: sink.dropped, under_way=lambda: activity.under_way)
+        metrics.parked.set_function(lambda: len(tasks.parked))
         endpoint = Endpoint(
             in_force,
             guard=Guard(config),
             resolver=resolver,
             routes=Routes(in_force, stands, dialects, ledger, tasks.parked),
-            sink=sink, activity=activity, metrics=metrics, sunset=sunset_headers(config.cutover),
+            sink=sink, activity=activity, metrics=metrics, traffic=traffic,
+            sunset=sunset_headers(config.cutover),
         )  # fmt: skip
+        steering = Steering(live, stands, ledger, traffic, sink, clock)
         reload = Reload(config, live, keys, sink, endpoint, stands)
         await tasks.start()
         sink.emit(InstanceStarted(version=__version__, config_digest=digest(config)))
@@ -143,14 +151,14 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
                 one.link.on_doubt = one.prober.doubt
                 room.start(one.prober.run(partial(_turn, one, stands, facing)), "probe")
         await _sign_of_life(stack, room, Alive(ledger, activity, sink))
-        admin = Admin(metrics, ledger, stands)
+        admin = Admin(in_force, metrics, ledger, stands, steering)
         server = server_of(
             endpoint.handle,
             handler_cancellation=True,
             auto_decompress=False,
             max_field_size=config.limits.header_bytes,
         )
-        url = await _listen(stack, server, config.listen.host, config.listen.port, config)
+        url = await _listen(stack, server, config.listen.host, config.listen.port, config, socket)
         admin_url = None
         if config.admin.enabled:
             admin_url = await _listen(
@@ -160,15 +168,21 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
         stack.push_async_callback(facing.streams.close)
         admin.ready = True
         stack.callback(admin.stopping)
-        yield App(config, url + config.listen.path, admin_url, endpoint, tasks, stands, ledger, reload)
+        yield App(
+            config, url + config.listen.path, admin_url, endpoint, tasks, stands, ledger, steering, reload
+        )
 
 
 async def _listen(
-    stack: contextlib.AsyncExitStack, server: web.Server, host: str, port: int, config: Config
-) -> str:
+    stack: contextlib.AsyncExitStack, server: web.Server, host: str, port: int, config: Config,
+    socket: Path | None = None,
+) -> str:  # fmt: skip
     runner = web.ServerRunner(server, shutdown_timeout=config.limits.shutdown_ms / 1000)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
+    if socket is not None:
+        await web.UnixSite(runner, str(socket)).start()
+        return "http://localhost"
     site = web.TCPSite(runner, host, port, backlog=1024)
     try:
         await site.start()
@@ -176,6 +190,20 @@ async def _listen(
         raise StartError(f"cannot listen on {host}:{port}: {exc.strerror}") from exc
     bound = runner.addresses[0]
     return f"http://{bound[0]}:{bound[1]}"
+
+
+async def _ledger(
+    stack: contextlib.AsyncExitStack, config: Config, clock: Clock, metrics: Metrics
+) -> SqliteLedger:
+    """Open the ledger. Raises LedgerLocked."""
+    ledger = SqliteLedger(
+        config.ledger.path, clock, synchronous=config.ledger.synchronous,
+        lock_wait_ms=config.ledger.lock_wait_ms, cache_rows=config.ledger.cache_rows,
+        on_batch=metrics.commit_batch.observe,
+    )  # fmt: skip
+    await ledger.open()
+    stack.push_async_callback(ledger.close)
+    return ledger
 
 
 def _speakers(stands: Mapping[str, Stand]) -> Mapping[tuple[str, str], Upstream]:

@@ -78,7 +78,8 @@ class Facing:
         if upstream.dialect.name != dialect.name:
             return hub  # a site's own table: its tasks are translated
         parts = upstream.parts
-        return ModernRelay(config, hub, Relay(parts.link, parts.authority, MODERN_HEADERS), tasks, vouching)
+        relay = Relay(parts.link, parts.authority, MODERN_HEADERS)
+        return ModernRelay(config, hub, relay, tasks, vouching, self.streams)
 
     def _relayed(self, upstream: LegacyUpstream, vouches: VouchBook) -> Front:
         """Give the front that passes legacy clients through (LL)."""

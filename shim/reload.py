@@ -15,6 +15,7 @@ from shim.fronts.endpoint import Endpoint
 from shim.fronts.guard import Guard
 from shim.fronts.sunset import sunset_headers
 from shim.standing import Stand
+from shim.steering import tell_cutover
 
 log = structlog.get_logger("shim")
 
@@ -68,3 +69,4 @@ class Reload:
         if waiting:
             log.warning("these keys take effect with the next start", keys=waiting)
         self.sink.emit(ConfigReloaded(changed=changed))
+        tell_cutover(self.sink, old.cutover, new.cutover, "config")

@@ -14,10 +14,12 @@ from shim.config import Config, service_token
 from shim.config.service import UpstreamConfig
 from shim.fronts.routes import Front
 from shim.hub.dialect import Dialect
+from shim.ledger.protocol import Ledger
 from shim.upstreams.authority import Authority
 from shim.upstreams.http import Limits, Link, open_client
 from shim.upstreams.prober import Prober
 from shim.upstreams.probing import Probed, probe
+from shim.upstreams.stdio.serving import BRIDGE_URL, CallerAuthority, bridge_of, serving
 from shim.wire.era import Era
 
 log = structlog.get_logger("shim")
@@ -44,7 +46,7 @@ class Stand:
         self.settings = settings
         self.link = link
         self.judged = settings.credentials == "pass"
-        self.authority = Authority(
+        self.authority = (CallerAuthority if settings.command else Authority)(
             settings.credentials,
             service_token(settings),
             settings.fixed_headers(),
@@ -91,11 +93,14 @@ class Stand:
 
 
 async def linked(
-    stack: contextlib.AsyncExitStack, config: Config, settings: UpstreamConfig, sink: AuditSink
-) -> Link:
+    stack: contextlib.AsyncExitStack, config: Config, settings: UpstreamConfig, sink: AuditSink,
+    ledger: Ledger, clock: Clock,
+) -> Link:  # fmt: skip
     """Give the way to an upstream; it reports when the server goes and when it comes back."""
     limits = link_limits(config, settings)
-    client = open_client(limits)
+    bridge = bridge_of(config, settings, ledger, clock) if settings.command else None
+    socket = await stack.enter_async_context(serving(bridge)) if bridge is not None else None
+    client = open_client(limits, socket)
     stack.push_async_callback(client.close)
 
     def changed(up: bool, evidence: str) -> None:  # noqa: FBT001 - what a link says
@@ -104,5 +109,6 @@ async def linked(
         if up:  # what comes back may be another version
             link.doubt("it came back")
 
-    link = Link(client, settings.url, limits, changed)
+    link = Link(client, settings.url or BRIDGE_URL, limits, changed)
+    link.on_drop = None if bridge is None else bridge.drop
     return link

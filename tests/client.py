@@ -111,6 +111,10 @@ class OpenStream:
         """The next JSON-RPC message."""
         return (await self.next()).json
 
+    async def json(self) -> Any:
+        """The whole body of an answer that is no stream."""
+        return json.loads(await self._response.read())
+
     async def rest(self) -> list[Any]:
         """All messages until the end."""
         found = []

@@ -193,6 +193,15 @@ class ConfigReloaded(Event, tag="config.reloaded", frozen=True, kw_only=True):
     changed: tuple[str, ...] = ()
 
 
+class CutoverChanged(Event, tag="cutover.changed", frozen=True, kw_only=True):
+    """New calls go elsewhere than before; `by` is who wanted it: `config`, or who asked the admin address."""
+
+    default: str | None = None
+    rules: tuple[str, ...] = ()
+    drain: tuple[str, ...] = ()
+    by: str
+
+
 class InstanceStarted(Event, tag="instance.started", frozen=True, kw_only=True):
     """A process's run began."""
 

@@ -40,6 +40,9 @@ class Metrics:
         self.under_way = Gauge(
             "taskshim_open_requests", "Client requests under way, streams included", registry=registry
         )
+        self.parked = Gauge(
+            "taskshim_parked_calls", "Calls that wait for their client's answers", registry=registry
+        )
         self.commit_batch = Histogram(
             "taskshim_ledger_commit_operations", "Operations that shared one commit",
             buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256), registry=registry,

@@ -5,10 +5,12 @@ import click
 from shim import __version__
 from shim.cli.audit import audit
 from shim.cli.check import check
+from shim.cli.cutover import cutover
 from shim.cli.demo import demo
 from shim.cli.mappings import mappings
 from shim.cli.probe import probe_command
 from shim.cli.serve import serve
+from shim.cli.stdio import stdio
 from shim.cli.tasks import tasks
 
 
@@ -18,7 +20,7 @@ def cli() -> None:
     """Serve the old and the new MCP Tasks API at once, in front of the server you have."""
 
 
-for command in (serve, demo, check, probe_command, tasks, mappings, audit):
+for command in (serve, stdio, demo, check, probe_command, tasks, mappings, audit, cutover):
     cli.add_command(command)
 
 if __name__ == "__main__":

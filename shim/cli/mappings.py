@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from shim.cli.common import config_option, fail, operator_errors, read_config
 from shim.cli.text import columns
 from shim.hub.dialect import Dialect
+from shim.hub.losses import INWARDS, OUTWARDS
 from shim.hub.registry import load_dialects
 from shim.hub.status import Status
 
@@ -52,6 +53,9 @@ def _describe(dialect: Dialect) -> Iterator[str]:
     yield from _part("Members of a task", _names(dialect.fields))
     yield from _part("Members of a list", _names(dialect.members))
     yield from _part("Besides", _besides(dialect))
+    for title, table in (("Lost from the hub's task", OUTWARDS), ("Lost to the hub and back", INWARDS)):
+        if losses := table.get(dialect.name):  # a site's own table has none written down
+            yield from _part(title, list(losses.items()))
 
 
 def _part(title: str, rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -58,7 +58,7 @@ async def _serve(config: Config, read: Callable[[], Config]) -> None:
     async with running(config) as app:
         _settle()
         loop.add_signal_handler(signal.SIGHUP, _reload, app, read)
-        log.info("serving", url=app.url, upstream=config.upstream[0].url, admin=app.admin_url)
+        log.info("serving", url=app.url, upstream=config.upstream[0].address, admin=app.admin_url)
         await stop.wait()
         log.info("stopping", phase="not ready; no new connections")
     log.info("stopped")

@@ -16,9 +16,9 @@ from shim.config.show import toml_value
 _WIDTH = 100
 _HEAD = """\
 # Every key of taskshim's config with its default. What is commented out has no default and is an example.
-# All of it may be left out but the upstream's url. A key is also set by a variable, as TASKSHIM_LISTEN_PORT
-# for listen.port, and that by a flag. Names in capitals, as OWN-ID, are rules of docs/translation.md.
-# Durations are milliseconds. Relative paths count from the working directory.
+# All of it may be left out but the upstream's url or command. A key is also set by a variable, as
+# TASKSHIM_LISTEN_PORT for listen.port, and that by a flag. Names in capitals, as OWN-ID, are rules of
+# docs/translation.md. Durations are milliseconds. Relative paths count from the working directory.
 """
 
 
@@ -50,7 +50,7 @@ def _setting(key: str, field: FieldInfo) -> str:
     default = field.get_default(call_default_factory=True, validated_data={})
     if default is None:
         return f"#{key} = {toml_value((field.examples or [''])[0])}"
-    if default is PydanticUndefined:
+    if default is PydanticUndefined or (default == "" and field.examples):
         return f"{key} = {toml_value((field.examples or [''])[0])}"
     return f"{key} = {toml_value(default)}"
 

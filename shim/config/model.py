@@ -48,7 +48,7 @@ class Config(Section):
         names = [one.name for one in self.upstream]
         if len(set(names)) != len(names):
             raise ValueError("upstream: two of them have the same name")
-        known = {self.cutover.default or next(iter(names), None)} | {
+        known = {self.cutover.default or next(iter(names), None), *self.cutover.drain} | {
             parse_rule(rule).upstream for rule in self.cutover.rules
         }
         if names and (unknown := known - set(names)):

@@ -1,5 +1,6 @@
 """Settings of what stands behind the surface: upstreams, callers, tasks, sessions, the ledger."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -7,7 +8,7 @@ from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, Secr
 from pydantic.networks import IPvAnyNetwork
 
 from shim.config.section import Count, Ms, Section, SomeMs
-from shim.config.surface import WebUrl
+from shim.config.surface import web_url
 
 _TOKEN = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"  # noqa: S105 - the token of RFC 9110, no secret
 HeaderName = Annotated[str, Field(pattern=_TOKEN)]
@@ -30,6 +31,11 @@ def _header_value(value: SecretStr) -> SecretStr:
     return value
 
 
+def _address(url: str) -> str:
+    return web_url(url) if url else url
+
+
+EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 SecretLine = Annotated[SecretStr, Field(min_length=1), AfterValidator(_header_value)]
 
 
@@ -38,8 +44,15 @@ class UpstreamConfig(Section):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] = "main"
     """Name in logs and in the ledger: tasks belong to it, so keep it when the URL changes."""
-    url: WebUrl = Field(examples=["http://127.0.0.1:3000/mcp"])
+    url: Annotated[str, AfterValidator(_address)] = Field(default="", examples=["http://127.0.0.1:3000/mcp"])
     """Address of its MCP endpoint."""
+    command: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """The server as a command that speaks on standard input and output, in place of url, as
+    ["python", "server.py"]. It runs once for each legacy session and for each caller of a modern one."""
+    env: dict[EnvName, SecretStr] = Field(default_factory=dict)
+    """Environment of the command; of the shim's own it has HOME, PATH, USER, LANG and the like only."""
+    cwd: Path | None = Field(default=None, examples=["/srv/server"])
+    """Working directory of the command; the shim's own where it is not set."""
     dialect: str = "auto"
     """Tasks API it speaks: "auto" to probe (ERA-PROBE), or the name of a dialect. The four-state API is
     never guessed: say "create-status" (CS-DETECT)."""
@@ -67,6 +80,22 @@ class UpstreamConfig(Section):
     sessions: bool = True
     """Whether the server has sessions; false for a legacy server that gives no Mcp-Session-Id."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_credentials(cls, given: Any) -> Any:
+        """Take a command for what it is: nothing over standard input says who asks."""
+        return {"credentials": "none", **given} if isinstance(given, dict) and given.get("command") else given
+
+    @model_validator(mode="after")
+    def _one_address(self) -> Self:
+        if bool(self.url) == bool(self.command):
+            raise ValueError("needs either url or command")
+        if self.command and (self.credentials != "none" or self.headers or self.forward_headers):
+            raise ValueError("a command has no headers and no credentials: give it what it needs in env")
+        if self.command and not self.sessions:
+            raise ValueError("sessions = false: a command has sessions, one for each process")
+        return self
+
     @model_validator(mode="after")
     def _one_token(self) -> Self:
         given = [self.service_token is not None, self.service_token_file is not None]
@@ -79,6 +108,15 @@ class UpstreamConfig(Section):
     def fixed_headers(self) -> dict[str, str]:
         """Give `headers` in the clear, for the request."""
         return {name: value.get_secret_value() for name, value in self.headers.items()}
+
+    def environment(self) -> dict[str, str]:
+        """Give `env` in the clear, for the process."""
+        return {name: value.get_secret_value() for name, value in self.env.items()}
+
+    @property
+    def address(self) -> str:
+        """Where the server is, for people."""
+        return self.url or shlex.join(self.command)
 
 
 class ApiKeyIdentity(Section):

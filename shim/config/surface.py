@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, SecretStr
 
 from shim.config.routing import parse_rule
 from shim.config.section import Bytes, Count, Port, Section, SomeMs
@@ -14,7 +14,8 @@ PINNED_PATHS = ("/legacy", "/modern", "/create-status")
 """Served beside `listen.path`, each for one kind of client."""
 
 
-def _web_url(url: str) -> str:
+def web_url(url: str) -> str:
+    """Give an address that can be served from or sent to as it is. Raises ValueError."""
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError("must be an http:// or https:// URL")
@@ -40,7 +41,7 @@ def _endpoint(path: str) -> str:
     return path
 
 
-WebUrl = Annotated[str, AfterValidator(_web_url)]
+WebUrl = Annotated[str, AfterValidator(web_url)]
 Origin = Annotated[str, AfterValidator(_origin)]
 
 
@@ -107,6 +108,9 @@ class Cutover(Section):
     [era=legacy|modern]". A percentage is of callers and stays with them: raising it only adds callers. Tasks
     and sessions stay with the upstream that made them."""
 
+    drain: tuple[str, ...] = ()
+    """Upstreams whose legacy sessions end with 404 once they have no open task, so that their clients open
+    new ones where the rules say."""
     sunset: date | None = Field(default=None, examples=[date(2027, 7, 28)])
     """Day on which the old API ends: the Sunset header of legacy answers."""
     link: WebUrl | None = Field(default=None, examples=["https://example.org/migrate"])
@@ -135,9 +139,11 @@ class Admin(Section):
     enabled: bool = True
     """Whether they are served."""
     host: str = "127.0.0.1"
-    """Address they listen on; they ask for no credential, so keep it private."""
+    """Address they listen on; looking asks for no credential, so keep it private."""
     port: Port = 8766
     """TCP port; 0 takes any free one."""
+    token: SecretStr | None = Field(default=None, min_length=16, examples=["sixteen or more characters"])
+    """Bearer token of who may change the cutover there; not set: nobody."""
 
 
 class Log(Section):
@@ -161,7 +167,8 @@ class Limits(Section):
     concurrent_requests: Count = 20_000
     """Requests under way at a time, open streams included; more is a 429 with Retry-After."""
     sessions_per_caller: Count = 256
-    """Open sessions of one caller's legacy clients; more is a 429."""
+    """Open sessions of one caller's legacy clients; one that was unused for sessions.idle_ms and has no
+    open task makes way for another, else that is a 429."""
     open_tasks_per_caller: Count = 1000
     """Tasks of one caller that have not ended; more is a 429."""
     questions_per_task: Count = 64

@@ -13,6 +13,7 @@ from shim.audit.activity import Activity
 from shim.audit.events import AuditSink
 from shim.audit.metrics import Metrics
 from shim.audit.trace import Trace
+from shim.audit.traffic import Traffic
 from shim.callers.resolve import Resolver
 from shim.config import Config
 from shim.fronts.guard import Guard, Route, cors, preflight
@@ -43,6 +44,7 @@ class Endpoint:
         sink: AuditSink,
         activity: Activity,
         metrics: Metrics,
+        traffic: Traffic,
         sunset: Sequence[tuple[str, str]],
     ) -> None:
         self._config = config
@@ -52,6 +54,7 @@ class Endpoint:
         self._sink = sink
         self._activity = activity
         self._metrics = metrics
+        self._traffic = traffic
         self._sunset = tuple(sunset)
         self._under_way = 0
 
@@ -72,6 +75,7 @@ class Endpoint:
             self._under_way -= 1
             trace.finish()
             self._metrics.request(trace)
+            self._traffic.ended(trace)
 
     async def _answer(self, http: web.BaseRequest, trace: Trace, reply: Reply) -> web.StreamResponse:
         """Give the answer to a request, or to what went wrong with it."""

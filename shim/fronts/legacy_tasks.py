@@ -34,6 +34,7 @@ from shim.tasks.terminal import End
 from shim.tasks.view import task_of
 from shim.upstreams.base import Context, Upstream
 from shim.wire.envelope import strip_related_task, tool_names, tools_with_support
+from shim.wire.era import knows_tasks
 from shim.wire.errors import invalid_params, method_not_found
 from shim.wire.jsonrpc import Response, read_upstream, write_message, write_result
 
@@ -88,8 +89,9 @@ class LegacyTasks:
                 return await self._create(asked)
         if session is None and self._upstream.has_sessions and self._differs(asked):
             return await self._plain(asked)
-        lists = self._differs(asked) or self._config.tasks.promote
-        if message.method == "tools/list" and lists and dialect.lists_task_support:
+        lists = dialect.lists_task_support and (self._differs(asked) or self._config.tasks.promote)
+        knows = session is None or knows_tasks(session.version)
+        if message.method == "tools/list" and lists and knows:
             return await self._tools(asked)
         return None
 

@@ -146,6 +146,7 @@ class Verbs:
             raise invalid_params(f"params.{name}: {exc}") from exc
         known = await self._ledger.inputs(row.pk, ("outstanding", "answered", "delivered", "closed"))
         by_id = {rawjson.string(one.upstream_id): one.key for one in known if one.upstream_id is not None}
+        by_id |= {rawjson.string(one.request_id): one.key for one in await self._ledger.asks_of(row.pk)}
         return {by_id.get(key, key): response for key, response in given.items()}
 
     async def answer(self, asked: Asked, row: TaskRow, responses: Mapping[str, bytes]) -> web.StreamResponse:

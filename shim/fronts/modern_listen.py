@@ -51,15 +51,14 @@ class Listening:
         self._seen = seen
         self._vouching = vouching
 
-    async def subscription(self, asked: Asked) -> Subscription:
-        """Give what the caller may listen to. Raises ShimError.
+    async def subscription(self, asked: Asked) -> Subscription | None:
+        """Give what the caller may listen to; None where a task of theirs is not the server's to tell of.
 
-        Not theirs and not there are left out alike; the acknowledgement says what is in.
+        Not theirs and not there are left out alike; the acknowledgement says what is in. Raises ShimError.
         """
         params = asked.request.params
         raw = params.get(FILTER, b"")
         if raw[:1] == b"[":
-            asked.ctx.trace.lenient(SECTION_1, "subscriptions/listen: a list of names")
             return await self._of_names(asked, strings(raw, f"params.{FILTER}"))
         if raw[:1] != b"{":
             return Subscription(params)  # for the server to judge
@@ -72,7 +71,15 @@ class Listening:
             raise invalid_params(
                 f"params.{FILTER}: names more than limits.subscriptions_per_stream = {at_most}"
             )
-        return self._subscribed(asked, wanted, [row for one in ids if (row := await self._own(asked, one))])
+        found = [(one, await self._ledger.lookup(asked.ctx.caller.key, one)) for one in ids]
+        rows = [looked.row for _, looked in found if looked.row is not None and not looked.row.purged]
+        if not all(map(self._is_here, rows)):
+            return None
+        for one, looked in found:
+            if looked.row is None:
+                reason = looked.reason or "unknown_task"
+                asked.ctx.trace.event("denied", reason=reason, task_id=one[:_SHOWN_CHARS])
+        return self._subscribed(asked, wanted, rows)
 
     def tap(self, asked: Asked, rows: Mapping[str, TaskRow]) -> Tap:
         """Give what looks at the stream: ids are mapped, and of tasks only those listened to pass."""
@@ -93,15 +100,18 @@ class Listening:
 
         return look
 
-    async def _of_names(self, asked: Asked, names: Sequence[str]) -> Subscription:
+    async def _of_names(self, asked: Asked, names: Sequence[str]) -> Subscription | None:
         wanted = {LIST_OF[name]: b"true" for name in names if name in LIST_OF}
         rows: list[TaskRow] = []
         if EVERY_TASK in names:
             await self._may_listen(asked)
             if asked.ctx.caller.kind != "none":
                 found = await self._ledger.list_tasks(asked.ctx.caller.key, after=None, limit=_AT_MOST)
-                rows = [row for row in found if row.ended_ms is None and self._is_here(row)]
+                rows = [row for row in found if row.ended_ms is None]
+            if not all(map(self._is_here, rows)):
+                return None
             asked.ctx.trace.loss("MM-1", "tasks made later")  # the server takes a list that is closed
+        asked.ctx.trace.lenient(SECTION_1, "subscriptions/listen: a list of names")
         return self._subscribed(asked, wanted, rows)
 
     def _subscribed(self, asked: Asked, wanted: Members, rows: Sequence[TaskRow]) -> Subscription:
@@ -117,16 +127,9 @@ class Listening:
             raise missing_capability()
         await self._vouching.ensure(asked.ctx)
 
-    async def _own(self, asked: Asked, task_id: str) -> TaskRow | None:
-        found = await self._ledger.lookup(asked.ctx.caller.key, task_id)
-        if found.row is None:
-            reason = found.reason or "unknown_task"
-            asked.ctx.trace.event("denied", reason=reason, task_id=task_id[:_SHOWN_CHARS])
-        return found.row if found.row is not None and self._is_here(found.row) else None
-
     def _is_here(self, row: TaskRow) -> bool:
         here = (self._upstream.name, self._upstream.dialect.name)
-        return (row.upstream, row.dialect) == here and not row.local and not row.purged
+        return (row.upstream, row.dialect) == here and not row.local
 
     async def _pushed(self, asked: Asked, message: Notification, rows: Mapping[str, TaskRow]) -> bytes | None:
         named = self._upstream.dialect.fields.task_id

@@ -16,9 +16,11 @@ from shim.fronts.modern import ACK, Call, ModernFront
 from shim.fronts.modern_listen import Listening
 from shim.fronts.modern_request import admitted, responses_of, task_id_of
 from shim.fronts.modern_seen import Asked, Seen, of_answer
+from shim.fronts.open_streams import OpenStreams
 from shim.fronts.param_checks import ParamChecks
 from shim.fronts.relay import Relay, Tap
 from shim.fronts.reply import Reply
+from shim.fronts.subscriptions import call_off
 from shim.fronts.vouching import Vouching
 from shim.hub import rawjson
 from shim.hub.facts import CALL
@@ -34,10 +36,8 @@ from shim.wire.errors import UpstreamFault, method_not_found, missing_capability
 from shim.wire.headers import encode_value, mirrored
 from shim.wire.jsonrpc import Message, Request, Response, write_message, write_result
 from shim.wire.modern import with_tasks
-from shim.wire.subscriptions import LISTEN
+from shim.wire.subscriptions import LISTEN, listen_result
 
-_HANDLE_MS = 1_000
-"""How long a handle that is on its way is waited for when its client has left."""
 _SERVER_ERROR = 500
 _NAME, _PARAM = "Mcp-Name", "mcp-param-"
 
@@ -46,14 +46,16 @@ class ModernRelay:
     """Serves modern clients in front of a server of their own dialect."""
 
     def __init__(
-        self, config: Config, hub: ModernFront, relay: Relay, tasks: Tasks, vouching: Vouching
-    ) -> None:
+        self, config: Config, hub: ModernFront, relay: Relay, tasks: Tasks, vouching: Vouching,
+        streams: OpenStreams,
+    ) -> None:  # fmt: skip
         self.upstream = hub.upstream
         self._config = config
         self._hub = hub
         self._relay = relay
         self._tasks = tasks
         self._vouching = vouching
+        self._streams = streams
         self._seen = Seen(hub.upstream, tasks)
         self._param_checks = ParamChecks(hub.upstream, config.limits.pages)
         self._listening = Listening(config, hub.upstream, tasks.room.ledger, self._seen, vouching)
@@ -112,7 +114,7 @@ class ModernRelay:
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
-            self._tasks.room.start(self._leave(work), "leave a call")
+            self._tasks.room.leave(work)
             raise
 
     async def _promoted(self, asked: Asked) -> bool:
@@ -168,8 +170,25 @@ class ModernRelay:
 
     async def _listen(self, asked: Asked) -> web.StreamResponse:
         subscription = await self._listening.subscription(asked)
+        if subscription is None:
+            return await self._by_hub(asked)
         tap = self._listening.tap(asked, subscription.rows)
-        return await self._pass(asked, params=subscription.params, tap=tap)
+        stop = asyncio.Event()
+        with self._streams.opening(asked.ctx.caller, stop):
+            passing = asyncio.ensure_future(self._pass(asked, params=subscription.params, tap=tap))
+            stopping = asyncio.ensure_future(stop.wait())
+            try:
+                await asyncio.wait((passing, stopping), return_when=asyncio.FIRST_COMPLETED)
+                if passing.done():
+                    return await passing
+            finally:
+                stopping.cancel()
+                passing.cancel()
+            await asyncio.wait((passing,))
+            if not asked.reply.streaming:
+                raise UpstreamFault(-32603, "the shim is stopping", 503)
+            await call_off(asked.request.id, asked.reply)
+            return await asked.reply.send(write_result(asked.request.id, listen_result(asked.request.id)))
 
     async def _list_tools(self, asked: Asked) -> web.StreamResponse:
         async def seen(response: Response) -> None:
@@ -196,15 +215,6 @@ class ModernRelay:
             return await self._seen.created(asked, response)
 
         return of_answer(asked, seen)
-
-    async def _leave(self, work: "asyncio.Task[web.StreamResponse]") -> None:
-        """Close a call whose client has left, which cancels it, but for a handle that is on its way."""
-        nap = asyncio.ensure_future(self._tasks.room.clock.sleep_ms(_HANDLE_MS))
-        try:
-            await asyncio.wait((work, nap), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            nap.cancel()
-            work.cancel()
 
     async def _bring(self, asked: Asked, row: TaskRow, responses: Members) -> web.StreamResponse:
         """Store the answers as the first ones and pass them on; where that fails they go on until taken."""

@@ -15,10 +15,12 @@ from shim.hub import rawjson
 from shim.hub.dialect import Dialect
 from shim.hub.facts import CALL
 from shim.ledger.protocol import Ledger
+from shim.ledger.records import SessionRow
 from shim.tasks.parked import ParkedCalls
 from shim.upstreams.base import Context, Upstream
 from shim.wire.envelope import META_CLIENT_INFO
 from shim.wire.era import Era
+from shim.wire.errors import unknown_session
 from shim.wire.jsonrpc import Message, Response
 
 
@@ -75,7 +77,10 @@ class Routes:
     async def _bound(self, caller: Caller, message: Message | None, session_id: str | None) -> str | None:
         if session_id is not None:
             session = await self._ledger.session_of(caller.key, session_id)
-            return session.upstream if session is not None else None
+            if session is None:
+                return None
+            await self._drained(session)
+            return session.upstream
         if message is None or isinstance(message, Response):
             return None
         task_id = rawjson.string(message.params.get(self._by_task.get(message.method, "")))
@@ -84,6 +89,15 @@ class Routes:
             return self._parked.where(caller, state) if state is not None else None
         row = (await self._ledger.lookup(caller.key, task_id)).row
         return row.upstream if row is not None else None
+
+    async def _drained(self, session: SessionRow) -> None:
+        """End a session of an upstream that is drained, once it has no open task. Raises ClientFault."""
+        if session.upstream not in self._config.cutover.drain or session.closed:
+            return
+        if await self._ledger.has_open_tasks(session.caller, session.session_id):
+            return
+        await self._ledger.close_session(session.session_id)
+        raise unknown_session()
 
     def _chosen(self, era: Era, caller: Caller, message: Message | None) -> str:
         cutover = self._config.cutover

@@ -12,6 +12,7 @@ from shim.ledger.protocol import Ledger
 from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context, Upstream
 from shim.wire.envelope import declared_kinds, fit_capabilities, offers_task_calls
+from shim.wire.era import knows_tasks
 from shim.wire.errors import too_many, unknown_session
 from shim.wire.jsonrpc import Response, read_upstream, write_result
 
@@ -48,12 +49,19 @@ class ClientSessions:
         return row
 
     async def room_for_one_more(self, ctx: Context) -> None:
-        """Refuse an initialize of a caller that has `limits.sessions_per_caller` open. Raises ClientFault."""
+        """See that a caller has at most `limits.sessions_per_caller` open: an idle one makes way.
+
+        Raises ClientFault where there is none.
+        """
         limit = self._config.limits.sessions_per_caller
-        if ctx.caller.kind != "none" and await self._ledger.count_sessions(ctx.caller.key) >= limit:
+        if ctx.caller.kind == "none" or await self._ledger.count_sessions(ctx.caller.key) < limit:
+            return
+        idle_since_ms = self._clock.now_ms() - self._config.sessions.idle_ms
+        if await self._ledger.close_idlest(ctx.caller.key, idle_since_ms) is None:
             raise too_many(
                 "too many open sessions of this caller (limits.sessions_per_caller)", retry_after_s=60
             )
+        ctx.trace.event("session.closed", side="client", reason="idle")
 
     def fill(self, ctx: Context, params: Members) -> None:
         """Take what an initialize says of its client."""
@@ -80,11 +88,13 @@ class ClientSessions:
                 ctx.trace.caller, ctx.trace.caller_kind = ctx.caller.key, ctx.caller.kind
             await self._ledger.add_session(self._row(session_id, message.result, ctx, dialect))
             ctx.trace.event("session.opened", side="client", reason="initialize")
+        version = rawjson.string(rawjson.members(message.result).get("protocolVersion"))
+        tasks = dialect.lists_task_support and knows_tasks(version)
         if dialect.name == self._upstream.dialect.name:
-            promotes = self._config.tasks.promote and dialect.lists_task_support
+            promotes = self._config.tasks.promote and tasks
             if not promotes or offers_task_calls(message.result):
                 return None
-        return write_result(message.id, fit_capabilities(message.result, tasks=dialect.lists_task_support))
+        return write_result(message.id, fit_capabilities(message.result, tasks=tasks))
 
     async def speaks(self, session: SessionRow, dialect: str) -> None:
         """Note the dialect a session's client last spoke (CS-DETECT)."""

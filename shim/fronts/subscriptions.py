@@ -209,8 +209,7 @@ class Subscriptions:
                 params = rawjson.members(strip_related_task(rawjson.join(message.params)))
                 await reply.event(write_notification(message.method, tagged(params, listen_id)))
             if self._streams.stopping:
-                reason: Members = {"requestId": listen_id, "reason": b'"the server is stopping"'}
-                await reply.event(write_notification(_CANCELLED, tagged(reason, listen_id)))
+                await call_off(listen_id, reply)
                 return
             if news.over and not news.waiting:
                 return
@@ -225,3 +224,9 @@ class Subscriptions:
         """Tell whether the credential has that the subscription was made with: another has to ask again."""
         expires_ms = ctx.caller.credential.expires_ms if ctx.caller.credential is not None else None
         return expires_ms is not None and self._tasks.room.clock.now_ms() >= expires_ms
+
+
+async def call_off(listen_id: bytes, reply: Reply) -> None:
+    """Tell a client that its subscription ends with the shim; the result comes after it."""
+    reason: Members = {"requestId": listen_id, "reason": b'"the server is stopping"'}
+    await reply.event(write_notification(_CANCELLED, tagged(reason, listen_id)))

@@ -115,6 +115,9 @@ class Ledger(Protocol):
     async def set_abandoned(self, pk: int, stage: int) -> None:
         """Note what was done about an abandoned task; the next touch takes it back (DUR-6)."""
 
+    async def has_open_tasks(self, caller: str, client_session: str) -> bool:
+        """Tell whether a client's session has made tasks that have not ended."""
+
     async def open_count_by_caller(self, caller: str) -> int:
         """Count a caller's open tasks."""
 
@@ -132,6 +135,12 @@ class Ledger(Protocol):
 
     async def count_sessions(self, caller: str) -> int:
         """Count the sessions that a caller's legacy clients have open."""
+
+    async def close_idlest(self, caller: str, before_ms: int) -> str | None:
+        """Close the session of a caller's client that was unused for longest, if since before then.
+
+        One that has a task open stays. Gives its id.
+        """
 
     async def connected(self) -> list[Connected]:
         """Count the sessions that legacy clients have open, by caller and client."""

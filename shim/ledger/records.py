@@ -155,3 +155,7 @@ class Stats(msgspec.Struct, frozen=True):
     """Upstream -> state -> number."""
     sessions: int
     oldest_open_ms: int | None
+    oldest_open: dict[str, int]
+    """Upstream -> when its oldest open task was first seen."""
+    client_sessions: dict[str, int]
+    """Upstream -> sessions that legacy clients have open there."""

@@ -8,7 +8,7 @@ from shim.ledger.cache import Recent
 from shim.ledger.database import Database, Part
 from shim.ledger.protocol import NOBODY
 from shim.ledger.records import SessionRow
-from shim.ledger.writer import Statement
+from shim.ledger.writer import Results, Statement
 
 _COLUMNS = ", ".join(rows.SESSION)
 _KEPT = frozenset(("session_id", "caller", "caller_kind", "created_ms"))
@@ -21,6 +21,15 @@ _CONNECTED = (
     "SELECT caller, caller_kind, client_name, client_version, count(*) FROM session "
     "WHERE side = 'client' AND closed = 0 GROUP BY 1, 2, 3, 4"
 )
+_CLOSE_IDLEST = """
+UPDATE session SET closed = 1 WHERE session_id = (
+    SELECT session_id FROM session WHERE caller = ? AND side = 'client' AND closed = 0 AND used_ms < ?
+        AND NOT EXISTS (SELECT 1 FROM task INDEXED BY task_by_client_session
+            WHERE task.caller = session.caller AND client_session = session.session_id
+                AND ended_ms IS NULL AND purged_ms IS NULL)
+    ORDER BY used_ms LIMIT 1)
+RETURNING session_id
+"""
 _STATED_CHARS = 200
 """Bound of what a client states about itself in the log."""
 _TOUCH = (
@@ -66,6 +75,21 @@ class Sessions(Part):
             "SELECT count(*) FROM session WHERE caller = ? AND side = 'client' AND closed = 0", caller
         )
         return int(count)
+
+    async def close_idlest(self, caller: str, before_ms: int) -> str | None:
+        """Close the session of a caller's client that was unused for longest, if since before then.
+
+        One that has a task open stays. Gives its id.
+        """
+        await self.write_uses()
+
+        def closed(results: Results) -> str | None:
+            for row in results[0]:
+                self.forget_sessions(row[0])
+                return str(row[0])
+            return None
+
+        return await self._db.write((_CLOSE_IDLEST, (caller, before_ms)), then=closed)
 
     async def connected(self) -> list[Connected]:
         """Count the sessions that legacy clients have open, by caller and client."""

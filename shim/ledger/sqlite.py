@@ -88,7 +88,13 @@ class SqliteLedger(Tasks, Sessions, Inputs, Asks, Calls, Keyed):
             tasks.setdefault(upstream, {})[status] = count
         [[sessions]] = await self._db.read("SELECT count(*) FROM session WHERE closed = 0")
         [[oldest]] = await self._db.read("SELECT min(first_seen_ms) FROM task WHERE ended_ms IS NULL")
-        return Stats(tasks, sessions, oldest)
+        oldest_open = await self._db.read(
+            "SELECT upstream, min(first_seen_ms) FROM task WHERE ended_ms IS NULL GROUP BY 1"
+        )
+        clients = await self._db.read(
+            "SELECT upstream, count(*) FROM session WHERE closed = 0 AND side = 'client' GROUP BY 1"
+        )
+        return Stats(tasks, sessions, oldest, dict(oldest_open), dict(clients))
 
     async def _write_uses(self) -> None:
         await self.write_touches()

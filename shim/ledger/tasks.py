@@ -164,6 +164,14 @@ class Tasks(Part):
         values = (upstream_task_id, session_id, driven)
         await self._set("upstream_task_id = ?, session_id = ?, driven = ?, local = 0", values, pk)
 
+    async def has_open_tasks(self, caller: str, client_session: str) -> bool:
+        """Tell whether a client's session has made tasks that have not ended."""
+        sql = (
+            "SELECT 1 FROM task INDEXED BY task_by_client_session WHERE purged_ms IS NULL "
+            "AND caller = ? AND client_session = ? AND ended_ms IS NULL LIMIT 1"
+        )
+        return bool(await self._db.read(sql, caller, client_session))
+
     async def open_local_tasks(self, *, limit: int) -> list[TaskRow]:
         """Give local tasks that have not ended."""
         sql = f"SELECT {rows.TASK} FROM task WHERE local = 1 AND ended_ms IS NULL ORDER BY pk LIMIT ?"  # noqa: S608

@@ -45,7 +45,8 @@ async def plan(room: Room, ctx: Context, upstream: Upstream, tool: str, *, decla
 
 async def room_for_one_more(room: Room, ctx: Context) -> None:
     """Refuse a task of a caller that has `limits.open_tasks_per_caller` open. Raises ClientFault."""
-    if await room.ledger.open_count_by_caller(ctx.caller.key) >= room.config.limits.open_tasks_per_caller:
+    there_are = await room.ledger.open_count_by_caller(ctx.caller.key) + room.creating[ctx.caller.key]
+    if there_are >= room.config.limits.open_tasks_per_caller:
         ctx.trace.denied("limit")
         raise too_many("too many open tasks of this caller (limits.open_tasks_per_caller)", retry_after_s=1)
 
@@ -74,11 +75,17 @@ async def create(
 
     async def made() -> TaskRow | Response:
         await room_for_one_more(room, ctx)
-        if promoted:
-            return await local.promote(ctx, upstream, params, ttl_ms=ttl_ms, handle=handle)
-        if handle:
-            return await local.create(ctx, upstream, params, ttl_ms=ttl_ms, session_id=session_id)
-        return await _create(room, ctx, upstream, params, ttl_ms, session_id)
+        room.creating[ctx.caller.key] += 1
+        try:
+            if promoted:
+                return await local.promote(ctx, upstream, params, ttl_ms=ttl_ms, handle=handle)
+            if handle:
+                return await local.create(ctx, upstream, params, ttl_ms=ttl_ms, session_id=session_id)
+            return await _create(room, ctx, upstream, params, ttl_ms, session_id)
+        finally:
+            room.creating[ctx.caller.key] -= 1
+            if not room.creating[ctx.caller.key]:
+                del room.creating[ctx.caller.key]
 
     work = asyncio.create_task(made(), name="create")
     room.keep(work)

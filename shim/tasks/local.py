@@ -8,8 +8,7 @@ but for one that may run twice.
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from msgspec import structs
 
@@ -26,40 +25,15 @@ from shim.tasks.promote import is_idempotent
 from shim.tasks.questions import Questions
 from shim.tasks.recording import iso, record
 from shim.tasks.room import Room
-from shim.tasks.terminal import End, error
+from shim.tasks.run import Made, Run, unattended
+from shim.tasks.terminal import End
 from shim.upstreams.base import Answered, Context, Created, SessionLost, TaskUnknown, Upstream
 from shim.upstreams.faults import fault_of
 from shim.wire.errors import ShimError, UpstreamFault, internal, outcome_unknown
 from shim.wire.jsonrpc import Response
-from shim.wire.modern import MoreInput, bare_result, more_input
+from shim.wire.modern import MoreInput
 
 _TAKE_UP = 10_000
-
-Made = Created | Answered
-
-
-@dataclass(slots=True)
-class _Run:
-    """A call that runs behind a handle, or is about to."""
-
-    ctx: Context
-    upstream: Upstream
-    params: Members
-    ttl_ms: int | None
-    send: Callable[[Members], Awaitable[Made]]
-    overheard: Overheard
-    driven: bool = False
-    first: "asyncio.Task[Made] | None" = None
-    work: asyncio.Task[None] | None = None
-    answers: dict[str, bytes] = field(default_factory=dict)
-    answered: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def leave(self) -> None:
-        """Leave the call: the first request, while it is open, else what came of it."""
-        if self.first is not None and not self.first.done():
-            self.first.cancel()
-        elif self.work is not None:
-            self.work.cancel()
 
 
 class LocalTasks:
@@ -69,7 +43,7 @@ class LocalTasks:
         self._room = room
         self._observer = observer
         self._questions = questions
-        self._runs: dict[int, _Run] = {}
+        self._runs: dict[int, Run] = {}
 
     async def recover(self) -> None:
         """End what an earlier run left: how far such a call got is not known (DUR-2, PROMOTE-3)."""
@@ -91,12 +65,12 @@ class LocalTasks:
         that the client drives itself.
         """
         overheard = Overheard(self._questions, ctx)
-        behind = _behind(ctx, overheard)
+        behind = unattended(ctx, overheard)
 
         async def send(params: Members) -> Made:
             return await upstream.create(behind, params, ttl_ms, session_id=session_id)
 
-        run = _Run(behind, upstream, params, ttl_ms, send, overheard, driven=session_id is not None)
+        run = Run(behind, upstream, params, ttl_ms, send, overheard, driven=session_id is not None)
         made = await self._begun(run, self._room.config.tasks.handle_after_ms)
         if isinstance(made, Created):
             await overheard.settled(None)
@@ -123,7 +97,7 @@ class LocalTasks:
         )
         run = self._plain_run(ctx, upstream, params, ttl_ms)
         made = await self._begun(run, tasks.promote_after_ms)
-        asks = made is not None and _more(run, made) is not None
+        asks = made is not None and run.more(made) is not None
         if isinstance(made, Answered) and not asks and not (handle and made.response.error is None):
             await run.overheard.settled(None)
             return made.response
@@ -155,19 +129,19 @@ class LocalTasks:
 
     # -- the call ------------------------------------------------------------------------------
 
-    def _plain_run(self, ctx: Context, upstream: Upstream, params: Members, ttl_ms: int | None) -> _Run:
+    def _plain_run(self, ctx: Context, upstream: Upstream, params: Members, ttl_ms: int | None) -> Run:
         """Make a run of a call that the server knows no task of."""
         overheard = Overheard(self._questions, ctx)
-        behind = replace(_behind(ctx, overheard), takes_tasks=False, asking=overheard)
+        behind = replace(unattended(ctx, overheard), takes_tasks=False, asking=overheard)
 
         async def send(params: Members) -> Made:
             return Answered(await upstream.plain(behind, CALL, params))
 
-        return _Run(behind, upstream, params, ttl_ms, send, overheard)
+        return Run(behind, upstream, params, ttl_ms, send, overheard)
 
-    async def _begun(self, run: _Run, wait_ms: int) -> Made | None:
+    async def _begun(self, run: Run, wait_ms: int) -> Made | None:
         """Start a call and give what came of it in a while; None for one that goes on. Raises ShimError."""
-        run.first = asyncio.create_task(_sent(run), name="local-call")
+        run.first = asyncio.create_task(run.begun(), name="local-call")
         self._room.keep(run.first)
         if not wait_ms:
             return None
@@ -189,7 +163,7 @@ class LocalTasks:
             await run.overheard.settled(None)
             raise
 
-    async def _behind_handle(self, run: _Run, *, rerun: bool = False) -> TaskRow:
+    async def _behind_handle(self, run: Run, *, rerun: bool = False) -> TaskRow:
         """Write the task down and let the call go on for it."""
         try:
             row = await self._hand_out(run)
@@ -203,7 +177,7 @@ class LocalTasks:
         await self._follow(run, row, 0)
         return row
 
-    async def _hand_out(self, run: _Run) -> TaskRow:
+    async def _hand_out(self, run: Run) -> TaskRow:
         tasks, now = self._room.config.tasks, iso(self._room.clock.now_ms())
         task = Task(
             task_id=str(uuid.uuid4()), status=Status.WORKING, created_at=now, last_updated_at=now,
@@ -227,12 +201,12 @@ class LocalTasks:
         await self._begun(run, 0)
         await self._follow(run, row, rounds)
 
-    async def _follow(self, run: _Run, row: TaskRow, rounds: int) -> None:
+    async def _follow(self, run: Run, row: TaskRow, rounds: int) -> None:
         self._runs[row.pk] = run
         run.work = self._room.start(self._through(run, row, rounds), f"local {row.pk}")
         await run.overheard.settled(row.pk)
 
-    async def _through(self, run: _Run, row: TaskRow, rounds: int) -> None:
+    async def _through(self, run: Run, row: TaskRow, rounds: int) -> None:
         """Take what comes of the call into the task, however many rounds of questions it has.
 
         `rounds` were there before this run.
@@ -241,7 +215,7 @@ class LocalTasks:
         try:
             made = await run.first
             for number in range(self._room.config.tasks.input_rounds):
-                more = _more(run, made)
+                more = run.more(made)
                 if more is None:
                     break
                 for one in more.lenient:
@@ -258,9 +232,9 @@ class LocalTasks:
         if isinstance(made, Created):
             await self._map(run, row, made)
         else:
-            await self._observer.end(row, _end(run, made), ctx=run.ctx)
+            await self._observer.end(row, run.end(made), ctx=run.ctx)
 
-    async def _map(self, run: _Run, row: TaskRow, made: Created) -> None:
+    async def _map(self, run: Run, row: TaskRow, made: Created) -> None:
         """Let the handle stand for the task that the server made after all."""
         self._runs.pop(row.pk, None)
         await self._room.ledger.map_task(
@@ -275,7 +249,7 @@ class LocalTasks:
         task = made.reading.task
         await self._observer.record(row, structs.replace(task, status=Status.WORKING), ctx=run.ctx)
 
-    async def _ask(self, run: _Run, row: TaskRow, more: MoreInput, number: int) -> dict[str, bytes]:
+    async def _ask(self, run: Run, row: TaskRow, more: MoreInput, number: int) -> dict[str, bytes]:
         """Show a round's questions and wait for all their answers. Raises UpstreamFault."""
         own_keys = {f"{number + 1}.{key}": key for key in more.requests}
         shown = {own: more.requests[key] for own, key in own_keys.items()}
@@ -287,31 +261,3 @@ class LocalTasks:
             await run.answered.wait()
             run.answered.clear()
         return {key: run.answers[own] for own, key in own_keys.items()}
-
-
-async def _sent(run: _Run) -> Made:
-    return await run.send(run.params)
-
-
-def _behind(ctx: Context, overheard: Overheard) -> Context:
-    """Give the context of a call whose client may leave: what it says is overheard."""
-    return replace(ctx, notify=overheard.heard, progress_token=b'"progress"')
-
-
-def _is_modern(run: _Run) -> bool:
-    return run.upstream.dialect.era == "modern"
-
-
-def _more(run: _Run, made: Made) -> MoreInput | None:
-    """Read an answer that asks before it goes on, which only a modern server gives."""
-    return more_input(made.response.result) if isinstance(made, Answered) and _is_modern(run) else None
-
-
-def _end(run: _Run, made: Answered) -> End:
-    response = made.response
-    if response.result is None:
-        return End(Status.FAILED, error=response.error)
-    if _more(run, made) is not None:
-        message = "the server asked again and again (tasks.input_rounds)"
-        return End(Status.FAILED, error=error(-32603, message))
-    return End(Status.COMPLETED, result=bare_result(response.result) if _is_modern(run) else response.result)

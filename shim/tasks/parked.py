@@ -40,6 +40,10 @@ class ParkedCalls:
         self._calls: dict[str, ParkedCall] = {}
         self._stopping = False
 
+    def __len__(self) -> int:
+        """Count the calls that go on."""
+        return sum(not call.work.done() for call in self._calls.values())
+
     async def begin(self, ctx: Context, upstream: Upstream, request: Request, run: Run) -> Response:
         """Make a call and give its answer, or what it asks first. Raises what `run` raises, ShimError."""
         if not ctx.kinds:

@@ -235,6 +235,11 @@ class Questions:
                 try:
                     if not await room.holder(row).answer(ctx, row, asked):
                         ctx.trace.event("upstream.invalid", rule="ML-UPDATE", detail="refused an answer")
+                        if not row.local and room.upstream(row).dialect.asks_inline:
+                            # such a server asks on, until it gets an answer that it takes
+                            await room.ledger.release_input(row.pk, asked.key)
+                            room.changes.publish(row.pk)
+                            return
                     await room.ledger.deliver_input(row.pk, asked.key)
                     room.changes.publish(row.pk)
                     return

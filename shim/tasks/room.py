@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -17,6 +18,10 @@ from shim.ledger.protocol import Ledger
 from shim.ledger.records import TaskRow
 from shim.tasks.changes import Changes
 from shim.upstreams.base import Context, Holder, Upstream
+from shim.wire.errors import UpstreamFault
+
+_HANDLE_MS = 1_000
+"""How long a handle that is on its way is waited for when its client has left."""
 
 log = structlog.get_logger("shim.tasks")
 
@@ -36,11 +41,17 @@ class Room:
     """Held while a task is looked for that the ledger does not know (OWN-ADOPT)."""
     local: Holder | None = None
     """Where the tasks live that no server has."""
+    creating: Counter[str] = field(default_factory=Counter)
+    """How many tasks of each caller are being made, and are in no ledger yet."""
     background: set[asyncio.Task[Any]] = field(default_factory=set)
 
     def upstream(self, row: TaskRow) -> Upstream:
-        """Give the upstream that made a task."""
-        return self.upstreams[row.upstream, row.dialect]
+        """Give the upstream that made a task. Raises UpstreamFault for one that is not there any more."""
+        try:
+            return self.upstreams[row.upstream, row.dialect]
+        except KeyError:
+            where = f"upstream {row.upstream!r} and speaks {row.dialect}"
+            raise UpstreamFault(-32603, f"the task lives at {where}, which is not configured", 502) from None
 
     def holder(self, row: TaskRow) -> Holder:
         """Give where a task lives."""
@@ -77,6 +88,19 @@ class Room:
         """Hold on to work that outlives the request which began it; at the end of the shim it is ended."""
         self.background.add(task)
         task.add_done_callback(self._over)
+
+    def leave(self, call: asyncio.Task[Any]) -> None:
+        """Close a modern call whose client has left, which cancels it, but for a handle on its way."""
+
+        async def leaving() -> None:
+            nap = asyncio.ensure_future(self.clock.sleep_ms(_HANDLE_MS))
+            try:
+                await asyncio.wait((call, nap), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                nap.cancel()
+                call.cancel()
+
+        self.start(leaving(), "leave a call")
 
     def _over(self, task: asyncio.Task[Any]) -> None:
         self.background.discard(task)

@@ -68,9 +68,9 @@ class Sweeper:
             await ledger.set_abandoned(row.pk, _TOLD)
             ctx.trace.event("task.abandoned", task_id=row.task_id)
         if self._room.config.tasks.on_abandon == "cancel":
-            if self._room.waits(ctx, row):
-                return
             try:
+                if self._room.waits(ctx, row):
+                    return
                 await cancel(self._room, self._observer, ctx, row)
             except Exception as exc:
                 if fault_of(exc) is None:

@@ -94,8 +94,8 @@ class Watchers:
             hint_ms = row.poll_interval_ms or room.config.tasks.default_poll_interval_ms
             await room.clock.sleep_ms(hint_ms * slowness * random.uniform(*_JITTER))  # noqa: S311 - no secret
             ctx = room.own_context(row)
-            await room.credential(ctx, row)
             try:
+                await room.credential(ctx, row)
                 await self._observer.current(ctx, row)
             except ClientFault:  # it has expired
                 break

@@ -66,10 +66,15 @@ class Counted:
     outcome: str = "ok"
 
 
-def open_client(limits: Limits) -> aiohttp.ClientSession:
-    """Make the one HTTP client of the process; close it at the end."""
+def open_client(limits: Limits, socket: str | None = None) -> aiohttp.ClientSession:
+    """Make the one HTTP client of the process, or one of a Unix socket; close it at the end."""
+    connector: aiohttp.BaseConnector
+    if socket is None:
+        connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=_KEEPALIVE_S)
+    else:
+        connector = aiohttp.UnixConnector(socket, limit=0, keepalive_timeout=_KEEPALIVE_S)
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=_KEEPALIVE_S),
+        connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=limits.connect_timeout_ms / 1000),
         auto_decompress=False,
@@ -83,7 +88,8 @@ class Link:
 
     `on_change` hears when the server stops answering at all, and when it answers again: up, evidence.
     `on_doubt` hears when it answers as a server of the other era: evidence. `on_exchange` hears of the end
-    of each exchange: method, outcome (ok, error, denied, unreachable, broken, cancelled).
+    of each exchange: method, outcome (ok, error, denied, unreachable, broken, cancelled). `on_drop` hears
+    of each session that the shim will not use again.
     """
 
     def __init__(
@@ -100,6 +106,7 @@ class Link:
         self._on_change = on_change
         self.on_doubt: Callable[[str], None] | None = None
         self.on_exchange: Callable[[str, str], None] | None = None
+        self.on_drop: Callable[[str], None] | None = None
         self._up = True
 
     async def send(
@@ -164,6 +171,11 @@ class Link:
         """Report an answer that a server of the other era would give."""
         if self.on_doubt is not None:
             self.on_doubt(evidence)
+
+    def drop(self, session_id: str) -> None:
+        """Report a session that will not be used again."""
+        if self.on_drop is not None:
+            self.on_drop(session_id)
 
     def _health(self, *, up: bool, evidence: str) -> None:
         """Report when the server stops answering at all, and when it answers again."""

@@ -11,6 +11,7 @@ from shim.wire.jsonrpc import Message, Response
 
 MODERN_VERSIONS = ("2026-07-28",)
 LEGACY_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26")
+_WITH_TASKS = LEGACY_VERSIONS[0]
 META_VERSION = "io.modelcontextprotocol/protocolVersion"
 
 
@@ -19,6 +20,11 @@ class Era(StrEnum):
 
     LEGACY = "legacy"
     MODERN = "modern"
+
+
+def knows_tasks(version: str | None) -> bool:
+    """Tell whether clients of a negotiated legacy version know tasks; of none is known that they do not."""
+    return not version or version >= _WITH_TASKS
 
 
 def classify(headers: Mapping[str, str], message: Message | None, pinned: Era | None) -> Era:

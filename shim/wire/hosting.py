@@ -3,7 +3,7 @@
 from shim.hub import rawjson
 from shim.hub.rawjson import Members
 from shim.wire.envelope import META_SERVER_INFO, RELATED_TASK
-from shim.wire.era import LEGACY_VERSIONS
+from shim.wire.era import LEGACY_VERSIONS, knows_tasks
 from shim.wire.jsonrpc import Response
 from shim.wire.modern import META_OF_SERVER, bare_result
 
@@ -18,13 +18,13 @@ def initialize_result(discovered: Members, asked: str | None, *, name: str, task
     """Make an initialize result of a discover result (LM-INIT).
 
     `asked` is the version the client wants; `name` stands for a server that gives none; `tasks` says
-    whether the experimental tasks are offered.
+    whether the experimental tasks are offered, to a client of a version that has them.
     """
     version = asked if asked in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
     capabilities = _object(discovered.get("capabilities"))
     for key in ("extensions", "tasks"):
         capabilities.pop(key, None)
-    if tasks:
+    if tasks and knows_tasks(version):
         capabilities["tasks"] = _TASKS
     info = _object(discovered.get("_meta")).get(META_SERVER_INFO)
     result: Members = {

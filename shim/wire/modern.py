@@ -36,11 +36,14 @@ def modern_params(
 ) -> Members:
     """Give a request's params with the `_meta` that a modern server wants; foreign keys of `_meta` stay.
 
-    `capabilities` are those the client declared, raw; `takes_tasks` declares the extension.
+    `capabilities` are those the client declared, raw; `takes_tasks` declares the extension, or not.
     """
     declared = dict(capabilities)
+    extensions = _object(declared.get("extensions"))
     if takes_tasks:
-        declared["extensions"] = rawjson.join({**_object(declared.get("extensions")), TASKS_EXTENSION: b"{}"})
+        declared["extensions"] = rawjson.join({**extensions, TASKS_EXTENSION: b"{}"})
+    elif extensions.pop(TASKS_EXTENSION, None) is not None:
+        declared["extensions"] = rawjson.join(extensions)
     meta = {
         **_object(params.get("_meta")),
         META_VERSION: rawjson.encode(MODERN_VERSIONS[0]),

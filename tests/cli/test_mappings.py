@@ -4,6 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from shim.cli.mappings import mappings
+from shim.hub.losses import INWARDS, OUTWARDS
 from shim.hub.registry import load_dialects, shipped_tables
 from shim.hub.status import Status
 
@@ -26,6 +27,13 @@ def test_shows_every_fact_of_a_table(name):
     assert {fact for fact in (*facts, *states) if fact} <= words
     for message in dialect.messages.values():
         assert f'"{message}"' in result.output
+
+
+@pytest.mark.parametrize("name", load_dialects())
+def test_shows_what_a_dialect_cannot_carry(name):
+    lines = [" ".join(line.split()) for line in CliRunner().invoke(mappings, [name]).output.splitlines()]
+    for losses in (OUTWARDS[name], INWARDS[name]):
+        assert {f"{lost} {instead}" for lost, instead in losses.items()} <= set(lines)
 
 
 def test_shows_the_sites_own_table(tmp_path):

@@ -73,7 +73,24 @@ FAULTS = [
     ("[listen]\nkey_file = 'x'\n", "t.toml:4: listen.key_file: unknown key; did you mean identity.key_file?"),
     ("[listen]\nzzzz = 1\n", "t.toml:4: listen.zzzz: unknown key"),
     ("listn = 3\n", "t.toml:3: upstream[0].listn: unknown key"),
-    ("[[upstream]]\nname = 'b'\n", "t.toml:3: upstream[1].url: missing"),
+    ("[[upstream]]\nname = 'b'\n", "t.toml:3: upstream[1]: needs either url or command"),
+    (
+        "[[upstream]]\ncommand = ['x']\nurl = 'http://x'\n",
+        "t.toml:3: upstream[1]: needs either url or",
+    ),
+    (
+        "[[upstream]]\ncommand = ['x']\ncredentials = 'pass'\n",
+        "t.toml:3: upstream[1]: a command has no",
+    ),
+    (
+        "[[upstream]]\ncommand = ['x']\nheaders = {A = 'b'}\n",
+        "t.toml:3: upstream[1]: a command has no",
+    ),
+    (
+        "[[upstream]]\ncommand = ['x']\nsessions = false\n",
+        "t.toml:3: upstream[1]: sessions = false",
+    ),
+    ("[[upstream]]\nname = 'b'\ncommand = ['']\n", "t.toml:5: upstream[1].command[0]: String should have"),
     ("[[upstream]]\nname = 'b'\nurl = 'ftp://x'\n", "t.toml:5: upstream[1].url: must be an http:// or"),
     ("[[upstream]]\nurl = 'http://u:p@x'\n", "t.toml:4: upstream[1].url: must not hold a user or password"),
     ("[[upstream]]\nurl = 'http://x'\n", "t.toml: upstream: two of them have the same name"),

@@ -13,6 +13,7 @@ import pytest
 
 from shim.app import App, running
 from shim.config import Config
+from shim.steering import Left, in_the_way
 from tests.client import LegacyClient, ModernClient
 from tests.corners.lm import DISCOVER, TOOLS, made, seen_as
 from tests.corners.ml import ALICE, accept, elicit
@@ -194,3 +195,42 @@ async def test_a_foreign_task_is_unknown_whichever_server_has_it(tmp_path: Path)
         await bob.call("run")
         foreign, unknown = await bob.tasks("get", task_id), await bob.tasks("get", "nobody")
         assert (foreign.status, foreign.error) == (unknown.status, unknown.error)
+
+
+async def test_a_drained_session_ends_once_it_has_no_open_task(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both, LegacyClient(both.app.url, headers=ALICE) as client:
+        await client.initialize()
+        task_id = await ran(client, task={})
+        config = both.config("new").model_dump()
+        config["cutover"]["drain"] = ("old",)
+        both.app.reload(Config.model_validate(config))
+        assert (await client.tasks("get", task_id)).result["status"] == "working"
+        both.old.on("tasks/get", lambda seen: task(seen.params["taskId"], "completed"))
+        both.old.on("tasks/result", text("done"))
+        assert (await client.tasks("result", task_id)).result["content"]
+        ended = await client.request("ping", {})
+        assert ended.status == 404
+        client.session, client.initialized = None, False
+        await client.initialize()
+        assert (await ran(client, task={})).startswith("new")
+        assert (await client.tasks("get", task_id)).result["status"] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("rules", "default", "left", "why"),
+    [
+        ((), "old", Left(0, None, 0), "by default"),
+        (("new",), "old", Left(0, None, 0), None),
+        (("new 50%",), "old", Left(0, None, 0), "by default"),
+        (("old tool=x", "new"), "old", Left(0, None, 0), 'the rule "old tool=x"'),
+        (("new", "old"), "old", Left(0, None, 0), None),
+        (("new",), "old", Left(2, 0, 0), "2 open tasks, the oldest 3 minutes old"),
+        (("new",), "old", Left(0, None, 1), "1 open sessions"),
+        (("old 0%",), "new", Left(0, None, 0), None),
+    ],
+)
+def test_what_stands_in_the_way_of_switching_off(
+    rules: tuple[str, ...], default: str, left: Left, why: str | None
+) -> None:
+    found = in_the_way("old", default, rules, left, 180_000)
+    assert (why in "; ".join(found)) if why else found == []

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.client import LegacyClient, OpenStream
-from tests.corners.lm import DISCOVER, Corner, asks, corner, seen_as
+from tests.corners.lm import DISCOVER, Corner, asks, corner, made, seen_as
+from tests.corners.ml import ALICE, accept
 from tests.scripted import Error, Raw, Scripted, Seen, Stream, text
 
 pytestmark = pytest.mark.timeout(8)
@@ -283,3 +284,116 @@ async def test_notifications_lose_the_new_eras_keys(modern_upstream: Scripted, t
             heard = await get.message()
     metas = [m["params"]["_meta"] for m in [*reply.messages[:-1], heard]] + [reply.result["_meta"]]
     assert metas == [{"x.example/own": 1}] * 4
+
+
+@pytest.mark.rule("LM-INPUT")
+async def test_an_answer_that_the_server_would_not_have_is_asked_for_again(
+    modern_upstream: Scripted, tmp_path: Path
+) -> None:
+    modern_upstream.on("tasks/get", asks("k"))
+    async with corner(modern_upstream, tmp_path) as lm:
+        await lm.create()
+        async with lm.client.get() as stream:
+            first = await asked(lm, stream)
+            modern_upstream.once("tasks/update", Error(-32602, "does not fit the schema", status=400))
+            await lm.client.respond(first["id"], accept(ok="no"))
+            await modern_upstream.wait("tasks/update")
+            second = await asked(lm, stream)
+            await lm.client.respond(second["id"], accept(ok=True))
+            taken = await modern_upstream.wait("tasks/update", 2)
+    assert taken.params["inputResponses"] == {"k": accept(ok=True)}
+
+
+@pytest.mark.rule("CS-INPUT")
+async def test_a_question_of_a_stream_may_be_answered_by_its_id(
+    modern_upstream: Scripted, tmp_path: Path
+) -> None:
+    modern_upstream.on("tasks/get", asks("k"))
+    async with corner(modern_upstream, tmp_path) as lm:
+        await lm.create()
+        async with lm.client.get() as stream:
+            first = await asked(lm, stream)
+            await lm.client.tasks("inputResponse", "task-1", inputResponses={first["id"]: accept(ok=True)})
+            taken = await modern_upstream.wait("tasks/update")
+    assert taken.params["inputResponses"] == {"k": accept(ok=True)}
+
+
+@pytest.mark.rule("ERA-PROBE")
+async def test_a_task_of_a_server_that_is_not_configured_any_more(
+    upstream: Scripted, modern_upstream: Scripted, tmp_path: Path
+) -> None:
+    async with corner(modern_upstream, tmp_path) as lm:
+        await lm.create()
+    other = {"dialect": "experimental", "name": "main"}
+    async with corner(upstream, tmp_path, upstream=other) as lm:
+        reply = await lm.client.tasks("get", "task-1")
+        listed = await lm.client.request("tasks/list")
+        await lm.app.tasks.sweeper.once()
+    assert reply.error["code"] == -32603
+    assert "internal error" not in reply.error["message"]
+    assert [one["taskId"] for one in listed.result["tasks"]] == ["task-1"]
+
+
+@pytest.mark.rule("LM-CREATE")
+async def test_creates_of_one_moment_keep_to_the_bound(modern_upstream: Scripted, tmp_path: Path) -> None:
+    async with corner(modern_upstream, tmp_path, limits={"open_tasks_per_caller": 3}) as lm:
+        modern_upstream.on("tools/call", lambda _: Stream())
+        creating = [asyncio.create_task(lm.client.call("run", task={})) for _ in range(10)]
+        await modern_upstream.wait("tools/call", 3)
+        replies = [await lm.ticking(one) for one in creating]
+    assert sorted(reply.status for reply in replies) == [200] * 3 + [429] * 7
+
+
+@pytest.mark.rule("ERA-DETECT")
+@pytest.mark.parametrize("version", ["1999-01-01", "x"])
+async def test_a_version_that_is_not_served_is_refused(
+    modern_upstream: Scripted, tmp_path: Path, version: str
+) -> None:
+    async with corner(modern_upstream, tmp_path) as lm:
+        lm.client.version = version
+        reply = await lm.client.request("ping")
+    assert reply.status == 400
+
+
+@pytest.mark.rule("LM-PLAIN")
+async def test_a_handle_on_its_way_to_a_client_that_left_is_kept(
+    modern_upstream: Scripted, tmp_path: Path
+) -> None:
+    async with corner(modern_upstream, tmp_path) as lm:
+        call = modern_upstream.stream("tools/call")
+        calling = asyncio.create_task(lm.client.call("run"))
+        await call.opened()
+        calling.cancel()
+        while not any(event["outcome"] == "disconnected" for event in lm.events("request")):
+            assert (await lm.client.request("ping")).result == {}
+        await call.result(made())
+        while not (await lm.client.request("tasks/list")).result["tasks"]:
+            pass
+
+
+@pytest.mark.rule("LM-LOCAL")
+async def test_of_two_requests_under_one_id_each_can_be_called_off(
+    modern_upstream: Scripted, tmp_path: Path
+) -> None:
+    async with corner(modern_upstream, tmp_path) as lm:
+        await lm.create()
+        first = asyncio.create_task(lm.client.tasks("result", "task-1", id=7))
+        await modern_upstream.wait("tasks/get")
+        assert (await lm.client.request("ping", id=7)).result == {}
+        await lm.client.notify("notifications/cancelled", {"requestId": 7})
+        reply = await first
+    assert (reply.status, reply.body) == (200, b"")
+
+
+@pytest.mark.rule("LM-INIT")
+async def test_an_idle_session_makes_way_for_a_new_one(modern_upstream: Scripted, tmp_path: Path) -> None:
+    async with corner(modern_upstream, tmp_path, limits={"sessions_per_caller": 2}) as lm:
+        second = await lm.seated(ALICE)
+        refused = await lm.seated(ALICE, session=False)
+        assert (await refused.initialize()).status == 429
+        await lm.create()  # its session is not idle
+        lm.clock.advance(700_000)
+        assert (await refused.initialize()).status == 200
+        kept, gone = await lm.client.request("ping"), await second.request("ping")
+    assert (kept.status, gone.status) == (200, 404)
+    assert [event["reason"] for event in lm.events("session.closed")] == ["idle"]

@@ -28,10 +28,11 @@ async def test_initialize_is_answered_from_discover(
     async with corner(modern_upstream, tmp_path, client={"version": asked}, session=False) as lm:
         reply = await lm.client.initialize(notify=False)
         again = await lm.client.initialize(notify=False)
+    tasks = {"tasks": TASKS} if given == LEGACY else {}
     assert reply.result == {
         "protocolVersion": given,
         "capabilities": {
-            "tools": {"listChanged": True}, "logging": {}, "resources": {"subscribe": True}, "tasks": TASKS
+            "tools": {"listChanged": True}, "logging": {}, "resources": {"subscribe": True}, **tasks
         },
         "serverInfo": SERVER_INFO,
         "instructions": "Be brief.",

@@ -12,7 +12,7 @@ import pytest
 
 from tests.client import ModernClient, OpenStream
 from tests.corners.ml import ALICE, Corner, HandClock, corner, elicit
-from tests.scripted import EXPERIMENTAL, Error, Raw, scripted, sse_event, task, text
+from tests.scripted import EXPERIMENTAL, Error, Hang, Raw, scripted, sse_event, task, text
 
 pytestmark = pytest.mark.rule("ML-LISTEN")
 
@@ -306,21 +306,27 @@ async def test_what_another_session_of_the_caller_hears_counts(tmp_path: Path) -
 
 
 @pytest.mark.rule("ML-SESSION-LOST")
-async def test_a_lost_session_is_made_up_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("down", [0, 2], ids=["at once", "after a while"])
+async def test_a_lost_session_is_made_up_for(tmp_path: Path, down: int) -> None:
     async with scripted(capabilities=OFFERS) as upstream, corner(upstream, tmp_path, client=QUIET) as ml:
         upstream.on("resources/subscribe", {})
         async with listening(ml, wanted(toolsListChanged=True, resourceSubscriptions=[A])) as stream:
             get = await upstream.get_stream()
             upstream.forget()
+            upstream.once("POST", *[Raw(status=503)] * down)
+            upstream.once("resources/subscribe", *[Raw(status=503)] * down)
             await get.close()
             await ml.clock.slept(250)
             ml.clock.advance(250)
+            for wait_ms in (1_000, 5_000, 30_000, 30_000)[: 2 * down]:
+                await ml.clock.slept(wait_ms)
+                ml.clock.advance(wait_ms)
             again = await upstream.get_stream()
             # what was announced in between is not known: look again
             assert await stream.message() == told(TOOLS_CHANGED)
             assert await stream.message() == told(UPDATED, uri=A)
             subscribed = [seen.session for seen in upstream.seen("resources/subscribe")]
-            assert subscribed == [upstream.sessions[0], (await again.opened()).session]
+            assert subscribed == [upstream.sessions[0], *[(await again.opened()).session] * (1 + down)]
             await again.send(notice(TOOLS_CHANGED))
             assert await stream.message() == told(TOOLS_CHANGED)
     assert [event["reason"] for event in ml.events("session.lost")] == ["unknown_twice"]
@@ -414,3 +420,25 @@ async def test_more_than_may_wait_ends_the_stream_without_a_result(tmp_path: Pat
             assert [one for one in await stream.rest() if "result" in one] == []
     (request,) = [event for event in ml.events("request") if event["method"] == LISTEN]
     assert request["outcome"] == "disconnected"
+
+
+@pytest.mark.rule("OWN-NONE")
+async def test_nobody_hears_of_a_task_by_its_id_alone(tmp_path: Path) -> None:
+    async with scripted() as upstream, corner(upstream, tmp_path, client={"headers": {}}) as ml:
+        task_id = await ml.create("0c8f9a52-30f6-4a53-9d3f-91b0f4f4c001")
+        upstream.on("tasks/get", task(task_id, status="cancelled"))
+        async with listening(ml, wanted(task_id)) as stream:
+            assert (await stream.message())["params"]["status"] == "cancelled"
+
+
+async def test_a_client_that_leaves_before_the_first_byte_leaves_nothing_open(tmp_path: Path) -> None:
+    async with scripted(capabilities=OFFERS) as upstream, corner(upstream, tmp_path, client=QUIET) as ml:
+        upstream.once("resources/subscribe", Hang())
+        leaving = asyncio.create_task(ml.client.request(LISTEN, wanted(resourceSubscriptions=[A])))
+        await upstream.wait("resources/subscribe")
+        leaving.cancel()
+        await (await upstream.get_stream()).left()
+        upstream.on("resources/subscribe", {})
+        async with listening(ml, wanted(resourceSubscriptions=[A])) as stream:
+            await (await upstream.get_stream()).send(notice(UPDATED, uri=A))
+            assert await stream.message() == told(UPDATED, uri=A)

@@ -106,6 +106,22 @@ async def test_a_question_comes_as_the_answer_and_the_retry_brings_its(
     assert (event["key"], event["kind"]) == ("elicitation-1", "elicitation")
 
 
+async def test_the_operator_sees_how_many_wait(upstream: Scripted, tmp_path: Path) -> None:
+    async def waiting(ml: Corner) -> str:
+        admin = f"{ml.app.admin_url}/metrics"
+        text = (await ml.client.send(None, http_method="GET", url=admin)).body.decode()
+        return next(line for line in text.splitlines() if line.startswith("taskshim_parked_calls "))
+
+    async with corner(upstream, tmp_path) as ml:
+        assert await waiting(ml) == "taskshim_parked_calls 0.0"
+        call = Conversation(ml)
+        first = await call.parked()
+        assert await waiting(ml) == "taskshim_parked_calls 1.0"
+        await call.stream.result(text("done"))
+        await call.retry(first)
+        assert await waiting(ml) == "taskshim_parked_calls 0.0"
+
+
 async def test_several_at_once_and_several_rounds(upstream: Scripted, tmp_path: Path) -> None:
     questions = [
         ask(1, "roots/list"),

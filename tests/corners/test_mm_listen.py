@@ -1,6 +1,7 @@
 """MM: subscriptions/listen is passed through; of tasks only the caller's own."""
 
 import json
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -201,3 +202,19 @@ async def test_a_credential_is_judged_before_the_ledger_is_asked(tmp_path: Path)
             reply = await bob.request(LISTEN, wanted(TASK))
         assert (reply.status, reply.headers["WWW-Authenticate"]) == (401, "Bearer")
         assert mm.upstream.seen(LISTEN) == []
+
+
+@pytest.mark.rule("ML-LISTEN")
+async def test_a_shim_that_stops_says_so(tmp_path: Path) -> None:
+    async with AsyncExitStack() as outlives:
+        async with corner(tmp_path) as mm:
+            client = await outlives.enter_async_context(ModernClient(mm.app.url, headers=BOB))
+            stream = mm.upstream.stream(LISTEN)
+            params = {"notifications": {"toolsListChanged": True}}
+            answer = await outlives.enter_async_context(client.stream(LISTEN, params, id="L1"))
+            await opened(stream, answer)
+        cancelled, over = await answer.rest()
+        assert cancelled == told("notifications/cancelled", requestId="L1", reason="the server is stopping")
+        meta = {"io.modelcontextprotocol/subscriptionId": "L1"}
+        assert over == {"jsonrpc": "2.0", "id": "L1", "result": {"resultType": "complete", "_meta": meta}}
+        await stream.left()

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from shim.app import App, running
-from tests.client import LegacyClient, ModernClient
-from tests.corners.lm import WITHOUT_TASKS, more
+from tests.client import TASKS_EXTENSION, LegacyClient, ModernClient
+from tests.corners.lm import DISCOVER, WITHOUT_TASKS, more
 from tests.corners.ml import ALICE, HandClock, accept, elicit
 from tests.corners.mm import until
 from tests.scripted import EXPERIMENTAL, Error, Scripted, Stream, scripted, tool
@@ -55,11 +55,11 @@ class World:
 
 @asynccontextmanager
 async def standing(
-    upstream: Scripted, folder: Path, era: str, tasks: Mapping[str, Any] = NAMED, **sections: Any
+    upstream: Scripted, folder: Path, era: str, tasks: Mapping[str, Any] = NAMED, /, **sections: Any
 ) -> AsyncIterator[World]:
     upstream.by_default("tools/list", TOOLS)
     upstream.by_default("server/discover", WITHOUT_TASKS)
-    sections["upstream"] = {"dialect": DIALECTS[era]}
+    sections["upstream"] = {"dialect": DIALECTS[era], **sections.get("upstream", {})}
     config = config_for(upstream.url, folder, tasks=dict(tasks), **sections)
     clock = HandClock()
     async with (
@@ -126,6 +126,21 @@ async def test_a_tool_with_task_support_of_its_own_is_left_to_its_server(tmp_pat
         one.upstream.on("tools/list", {"tools": [tool("slow", "optional")]})
         one.upstream.on("tools/call", {"task": {"taskId": "own", "status": "working"}})
         assert await one.made() == "own"
+
+
+@pytest.mark.rule("PROMOTE-1")
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_operator_says_that_a_tool_has_no_task_at_its_server(tmp_path: Path, era: str) -> None:
+    upstream = {"tool_support": {"slow": "forbidden"}}
+    async with world(tmp_path, era, capabilities=EXPERIMENTAL, upstream=upstream) as one:
+        one.upstream.on("server/discover", DISCOVER)
+        one.upstream.on("tools/list", {"tools": [tool("slow", "optional")]})
+        one.upstream.on("tools/call", text("done"))
+        ended = await one.shown(await one.made(), "completed")
+        [sent] = one.upstream.seen("tools/call")
+    assert ended["result"]["content"] == text("done")["content"]
+    assert "task" not in sent.params
+    assert TASKS_EXTENSION not in str(sent.params)
 
 
 @pytest.mark.rule("PROMOTE-1")
@@ -339,7 +354,10 @@ async def test_what_becomes_of_a_call_whose_shim_died(
             task_id = await one.made()
             if era == "modern":
                 await one.shown(task_id, "input_required")
-            await upstream.wait("tools/call")
+            first = await upstream.wait("tools/call")
+        if era == "legacy":  # a shim that stops in order says so
+            [told] = upstream.seen("notifications/cancelled")
+            assert told.params["requestId"] == first.id
         upstream.once("tools/call", text("second"))
         async with standing(upstream, tmp_path, era, tasks) as one:
             ended = await one.shown(task_id, "completed", "failed")
@@ -474,3 +492,55 @@ async def test_a_four_state_client_runs_it(tmp_path: Path, era: str) -> None:
     assert asked["status"] == "running"
     assert result["content"] == text("done")["content"]
     assert ended["status"] == "done"
+
+
+LISTEN, TOLD = "subscriptions/listen", "notifications/tasks"
+
+
+@pytest.mark.rule("PROMOTE-1", "ML-LISTEN")
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("named", [True, False])
+async def test_its_life_is_heard_on_a_subscription(tmp_path: Path, era: str, *, named: bool) -> None:
+    async with world(tmp_path, era) as one:
+        call = one.upstream.stream("tools/call")
+        task_id = await one.made()
+        wanted = {"taskIds": [task_id]} if named else [TOLD]
+        async with one.modern.stream(LISTEN, {"notifications": wanted}, id="L") as stream:
+            assert (await stream.message())["params"]["notifications"] == {"taskIds": [task_id]}
+            assert (await stream.message())["params"]["status"] == "working"
+            await call.result(text("done"))
+            ended = (await stream.message())["params"]
+            assert (ended["status"], ended["result"]["content"]) == ("completed", text("done")["content"])
+
+
+@pytest.mark.rule("PROMOTE-1", "MM-1")
+async def test_a_subscription_has_what_the_shim_and_what_the_server_say(tmp_path: Path) -> None:
+    changed = "notifications/tools/list_changed"
+    async with world(tmp_path, "modern") as one:
+        one.upstream.stream("tools/call")
+        task_id = await one.made()
+        feed = one.upstream.stream(LISTEN)
+
+        async def acknowledge() -> None:
+            asked = (await feed.opened()).params["notifications"]
+            assert asked == {"toolsListChanged": True, "promptsListChanged": True}
+            params = {"notifications": {"toolsListChanged": True}}
+            await feed.send(
+                {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params}
+            )
+
+        lists = {"toolsListChanged": True, "promptsListChanged": True}
+        async with asyncio.TaskGroup() as group:
+            group.create_task(acknowledge())
+            wanted = {"taskIds": [task_id, "nothing"], **lists}
+            async with one.modern.stream(LISTEN, {"notifications": wanted}, id="L") as stream:
+                honoured = {"toolsListChanged": True, "taskIds": [task_id]}
+                assert (await stream.message())["params"]["notifications"] == honoured
+                assert (await stream.message())["params"]["taskId"] == task_id
+                meta = {"io.modelcontextprotocol/subscriptionId": "ts-1"}
+                await feed.send({"jsonrpc": "2.0", "method": changed, "params": {"_meta": meta}})
+                told = await stream.message()
+                assert told["params"] == {"_meta": {"io.modelcontextprotocol/subscriptionId": "L"}}
+                await feed.result({"resultType": "complete"})
+                [over] = await stream.rest()
+                assert (over["id"], over["result"]["resultType"]) == ("L", "complete")

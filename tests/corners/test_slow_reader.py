@@ -11,7 +11,7 @@ from aiohttp import web
 from shim.app import running
 from tests.client import LegacyClient
 from tests.corners.raw import HEAD, post, wire
-from tests.scripted import Raw, Scripted, Seen, Stream, sse_event, text, tool
+from tests.scripted import Raw, Scripted, Seen, Stream, scripted, sse_event, text, tool
 from tests.shim import config_for
 
 MEGA = 1024 * 1024
@@ -132,3 +132,25 @@ async def test_a_large_answer_that_nobody_reads_is_given_up(
             whole = await raw.reader.readexactly(length)
             arrived = json.loads(whole)["result"]["x"] == "x" * LARGE
             assert arrived  # not compared here: no report shows that much
+
+
+@pytest.mark.rule("ML-LISTEN")
+async def test_a_subscription_that_nobody_reads_is_given_up(tmp_path: Path) -> None:
+    body = b'{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":'
+    body += b'{"resourceSubscriptions":["file:///a"]},"_meta":{"io.modelcontextprotocol/protocolVersion":'
+    body += b'"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}'
+    params = {"uri": "file:///a", "x": "x" * MEGA}
+    updated = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params}
+    limits = {"slow_reader_ms": PATIENCE_MS}
+    async with scripted(capabilities={"resources": {}}) as upstream:
+        upstream.on("resources/subscribe", {})
+        config = config_for(upstream.url, tmp_path, upstream={"dialect": "experimental"}, limits=limits)
+        async with running(config) as app, wire(app.url, receive_bytes=4096) as raw:
+            lines = [b"MCP-Protocol-Version: 2026-07-28", b"Mcp-Method: subscriptions/listen"]
+            await raw.send(post(body, *lines))
+            get = await upstream.get_stream()
+            while ("subscriptions/listen", "disconnected") not in outcomes(tmp_path):
+                await get.send(updated)
+                await asyncio.sleep(0.01)
+            assert await shed(raw.reader) < AT_MOST
+            await get.left()  # nobody else listens

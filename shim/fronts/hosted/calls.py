@@ -71,6 +71,17 @@ class Calls:
     async def _send(self, asked: Asked, params: Members) -> Response | TaskRow:
         if asked.message.method != _CALL:
             return await self._upstream.plain(asked.ctx, asked.message.method, params)
+        call = asyncio.create_task(self._called(asked, params), name="call")
+        self._tasks.room.keep(call)
+        try:
+            return await asyncio.shield(call)
+        except asyncio.CancelledError:
+            asked.ctx.notify = None
+            self._tasks.room.leave(call)
+            raise
+
+    async def _called(self, asked: Asked, params: Members) -> Response | TaskRow:
+        """Call a tool; a task that comes of it is written down, also when its client has left (ML-CLOSE)."""
         made = await self._upstream.create(asked.ctx, params, None)
         if not isinstance(made, Created):
             return made.response

@@ -24,7 +24,8 @@ from shim.ledger.records import SessionRow
 from shim.tasks.promote import listed, offers_tasks
 from shim.upstreams.base import Context, Upstream
 from shim.wire.envelope import tool_names, tools_with_support, without_tools
-from shim.wire.errors import invalid_params, method_not_found, unknown_session
+from shim.wire.era import LEGACY_VERSIONS, knows_tasks
+from shim.wire.errors import invalid_params, invalid_request, method_not_found, unknown_session
 from shim.wire.hosting import initialize_result, legacy_notice, legacy_result, upstream_params
 from shim.wire.jsonrpc import Message, Notification, Request, Response, write_result
 from shim.wire.param_headers import why_invalid
@@ -81,6 +82,9 @@ class HostedFront:
     ) -> web.StreamResponse:  # fmt: skip
         """Answer one legacy exchange; `message` is None for GET and DELETE. Raises ShimError."""
         ctx.trace.method = _named(http, message)
+        version = http.headers.get("MCP-Protocol-Version", LEGACY_VERSIONS[0])
+        if version not in LEGACY_VERSIONS and ctx.trace.method != "initialize":
+            raise invalid_request(f"MCP-Protocol-Version: expected one of {', '.join(LEGACY_VERSIONS)}")
         session = await self._sessions.require(http.headers.get(_SESSION), ctx)
         ctx.trace.feature("session" if session is not None else "no session")
         if session is not None:
@@ -124,7 +128,8 @@ class HostedFront:
         if asked.session is None:
             return await work
         where = (asked.session.session_id, asked.message.id)
-        task = self._under_way[where] = asyncio.ensure_future(work)
+        task = asyncio.ensure_future(work)
+        first = self._under_way.setdefault(where, task)
         try:
             return await task
         except asyncio.CancelledError:
@@ -135,7 +140,8 @@ class HostedFront:
             await asked.reply.open_stream()
             return await asked.reply.end_stream()
         finally:
-            self._under_way.pop(where, None)
+            if first is task:
+                del self._under_way[where]
 
     def _heard(self, message: Notification, session: SessionRow | None) -> None:
         if message.method == "notifications/cancelled" and session is not None:
@@ -226,7 +232,8 @@ class HostedFront:
         result, _ = legacy_result(response.result)
         result = without_tools(result, lambda tool: _is_out(asked.ctx, tool))
         facts = await self.upstream.facts(asked.ctx)
-        if offers_tasks(self._config, facts) and asked.dialect.lists_task_support:
+        knows = asked.session is None or knows_tasks(asked.session.version)
+        if knows and offers_tasks(self._config, facts) and asked.dialect.lists_task_support:
             support = await listed(self._config, self.upstream, asked.ctx, tool_names(result))
             result = tools_with_support(result, support)
         return await self._say(asked, result)

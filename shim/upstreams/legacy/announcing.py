@@ -61,6 +61,8 @@ class _Shared:
     subscribed: set[str] = field(default_factory=set)
     """The resources that the server was asked for on the session."""
     session: LegacySession | None = None
+    missed: bool = False
+    """True while it is not said yet that something may have been missed."""
     lease: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
     keeper: asyncio.Task[None] | None = None
     over: asyncio.Event = field(default_factory=asyncio.Event)
@@ -186,19 +188,21 @@ class Announcements:
 
     async def _keep(self, shared: _Shared) -> None:
         """Keep the stream open, or one in its place, until the server has none any more."""
-        attempt = 0
-        while (session := shared.session) is None or session.listens:
+        attempt, failed = 0, False
+        while (session := shared.session) is None or session.listens or failed:
             began = self._clock.ticks_ms()
-            if session is not None:
+            if session is not None and not failed:
                 await session.stream_over()
             if self._authority.waiting(shared.ctx):
                 await self._authority.renewed(shared.ctx)
             if (wait_ms := _RETRY_MS[min(attempt, len(_RETRY_MS) - 1)]) > 0:
                 await self._clock.sleep_ms(wait_ms)
             attempt = attempt + 1 if self._clock.ticks_ms() - began < _QUICK_MS + wait_ms else 0
+            failed = True
             with contextlib.suppress(*_FAULTS):
                 async with shared.lock:
                     await self._again(shared)
+                failed = False
         shared.over.set()
 
     async def _again(self, shared: _Shared) -> None:
@@ -206,9 +210,13 @@ class Announcements:
         session, ctx = shared.session, shared.ctx
         if session is not None and await self._lives(ctx, session):
             await session.open_stream(ctx)
-            return
-        await self._open(ctx, shared, session.id if session is not None else None)
+        else:
+            shared.missed = True
+            await self._open(ctx, shared, session.id if session is not None else None)
         await self._subscribe(ctx, shared, _uris(shared))
+        if not shared.missed:
+            return
+        shared.missed = False
         for change in LISTS.values():
             await _tell(shared, Notification(change.method, {}))
         for uri in list(shared.subscribed):

@@ -251,6 +251,7 @@ class Pool:
 
     def _forget(self, session: LegacySession) -> None:
         self._by_id.pop(session.id, None)
+        session.drop()
         for group in self._groups.values():
             if group.sessions.pop(session.id, None) is not None:
                 break

@@ -255,6 +255,10 @@ class LegacySession:
             self._stream.add_done_callback(lambda _: opened.set())
         await self._opened.wait()
 
+    def drop(self) -> None:
+        """Take it that the session will not be used again."""
+        self._parts.link.drop(self.id)
+
     @property
     def listens(self) -> bool:
         """True while the server can say things of its own accord: it has a GET stream for the session."""

@@ -1,0 +1,58 @@
+"""What went to each upstream in the last minutes, for who steers a cutover."""
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shim.audit.trace import Trace
+
+MINUTES = 15
+_MINUTE_S = 60
+
+
+@dataclass(slots=True)
+class _Minute:
+    number: int
+    requests: Counter[str] = field(default_factory=Counter)
+    legacy: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """An upstream's part of the last minutes."""
+
+    requests: int
+    legacy: int
+    errors: int
+
+
+class Traffic:
+    """Counts by upstream and minute; what is older is forgotten."""
+
+    def __init__(self) -> None:
+        self._minutes: deque[_Minute] = deque(maxlen=MINUTES)
+
+    def ended(self, trace: "Trace") -> None:
+        """Count a request that ended."""
+        number = int(monotonic()) // _MINUTE_S
+        if not self._minutes or self._minutes[-1].number != number:
+            self._minutes.append(_Minute(number))
+        minute, name = self._minutes[-1], trace.upstream or ""
+        minute.requests[name] += 1
+        if trace.era == "legacy":
+            minute.legacy[name] += 1
+        if trace.outcome == "error":
+            minute.errors[name] += 1
+
+    def of(self, upstream: str) -> Share:
+        """Give an upstream's part."""
+        oldest = int(monotonic()) // _MINUTE_S - MINUTES
+        young = [minute for minute in self._minutes if minute.number > oldest]
+        return Share(
+            sum(minute.requests[upstream] for minute in young),
+            sum(minute.legacy[upstream] for minute in young),
+            sum(minute.errors[upstream] for minute in young),
+        )

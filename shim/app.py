@@ -100,13 +100,7 @@ async def running(
         stack.push_async_callback(asyncio.to_thread, sink.close)
         live = Live(config)
         in_force = live.as_config()
-        ledger = SqliteLedger(
-            config.ledger.path, clock, synchronous=config.ledger.synchronous,
-            lock_wait_ms=config.ledger.lock_wait_ms, cache_rows=config.ledger.cache_rows,
-            on_batch=metrics.commit_batch.observe,
-        )  # fmt: skip
-        await ledger.open()
-        stack.push_async_callback(ledger.close)
+        ledger = await _ledger(stack, config, clock, metrics)
 
         stands = {
             one.name: Stand(
@@ -196,6 +190,20 @@ async def _listen(
         raise StartError(f"cannot listen on {host}:{port}: {exc.strerror}") from exc
     bound = runner.addresses[0]
     return f"http://{bound[0]}:{bound[1]}"
+
+
+async def _ledger(
+    stack: contextlib.AsyncExitStack, config: Config, clock: Clock, metrics: Metrics
+) -> SqliteLedger:
+    """Open the ledger. Raises LedgerLocked."""
+    ledger = SqliteLedger(
+        config.ledger.path, clock, synchronous=config.ledger.synchronous,
+        lock_wait_ms=config.ledger.lock_wait_ms, cache_rows=config.ledger.cache_rows,
+        on_batch=metrics.commit_batch.observe,
+    )  # fmt: skip
+    await ledger.open()
+    stack.push_async_callback(ledger.close)
+    return ledger
 
 
 def _speakers(stands: Mapping[str, Stand]) -> Mapping[tuple[str, str], Upstream]:

@@ -5,9 +5,9 @@ from datetime import datetime
 from shim.auditing.logs import Logs, Row
 
 _CALLERS = """
-SELECT who AS caller, any_value(person) AS hash, list_sort(list_distinct(list(software))) AS clients,
-       count(*) AS requests, list_sort(list_distinct(flatten(list(features)))) AS features,
-       list_sort(list_distinct(list(tool) FILTER (tool IS NOT NULL))) AS tools, max(ts) AS last
+SELECT who AS caller, any_value(person) AS hash, list_sort(list(DISTINCT software)) AS clients,
+       count(*) AS requests, list_sort(list_distinct(flatten(list(DISTINCT features)))) AS features,
+       list_sort(list(DISTINCT tool) FILTER (tool IS NOT NULL)) AS tools, max(ts) AS last
 FROM known WHERE event = 'request' AND legacy AND ts >= $since AND ts < $until
 GROUP BY caller_key, who ORDER BY requests DESC, caller, hash
 """

@@ -58,7 +58,10 @@ def report(logs: Logs, period: Period, off: datetime | None = None) -> dict[str,
     return {
         "scope": "This covers only traffic through the shim.",
         "period": asdict(period),
-        "read": {"files": logs.files, "repeated": logs.duplicates, **asdict(logs.span or period)},
+        "read": {
+            "files": logs.files, "repeated": logs.duplicates,
+            "since": logs.span and logs.span.since, "until": logs.span and logs.span.until,
+        },
         "usage": logs.row(_USAGE),
         "doubts": doubts(whole, period),
         "coverage": {

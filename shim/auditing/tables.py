@@ -20,7 +20,7 @@ TABLES = {
         ("legacy", "requests"),
         """
         SELECT who AS caller, any_value(person) AS hash, any_value(caller_kind) AS kind,
-               list_sort(list_distinct(list(software))) AS clients,
+               list_sort(list(DISTINCT software)) AS clients,
                count(*) AS requests, count(*) FILTER (legacy) AS legacy,
                count(*) FILTER (outcome = 'error') AS errors, count(*) FILTER (outcome = 'denied') AS denied,
                min(ts) AS first, max(ts) AS last, max(ts) FILTER (legacy) AS last_legacy
@@ -53,7 +53,7 @@ TABLES = {
         ("legacy", "requests"),
         """
         WITH used AS (
-            SELECT client, version, era, list_sort(list_distinct(list(feature))) AS features
+            SELECT client, version, era, list_sort(list(DISTINCT feature)) AS features
             FROM (SELECT client, version, era, unnest(features) AS feature FROM seen WHERE event = 'request')
             GROUP BY ALL
         ), called AS (
@@ -92,7 +92,7 @@ TABLES = {
         ("count",),
         """
         SELECT rule, detail, corner, upstream, count(*) AS count, count(DISTINCT caller_key) AS callers,
-               list_sort(list_distinct(list(software))) AS clients, min(ts) AS first, max(ts) AS last
+               list_sort(list(DISTINCT software)) AS clients, min(ts) AS first, max(ts) AS last
         FROM seen WHERE event = 'lenient' GROUP BY rule, detail, corner, upstream
         """,
     ),

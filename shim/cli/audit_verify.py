@@ -35,6 +35,8 @@ def verify(logs: Logs, span: Period, *, json_wanted: bool) -> None:
 
 
 def _faults(found: Integrity, back: list[Row]) -> Iterator[str]:
+    if not found.runs:
+        yield "there are no events"
     tails = sum(line["tail"] for line in found.unreadable)
     for count, what in (
         (found.missing, "events are missing"),

@@ -3,19 +3,25 @@
 import asyncio
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import click
 
 from shim.callers.keys import KeyFileError, Keys
 from shim.cli.common import FOUND, config_option, fail, log_to_stderr, operator_errors, read_config
+from shim.cli.compare import differences
 from shim.cli.probe import describe
 from shim.cli.survey import Survey, survey
+from shim.clock import SystemClock
 from shim.config import Config, api_keys, service_token, show
 from shim.config.service import UpstreamConfig
 from shim.fronts.guard import Guard
 from shim.hub.dialect import Dialect
 from shim.hub.registry import load_dialects
+from shim.upstreams.stdio.bridge import CALLER
+from shim.upstreams.stdio.serving import BRIDGE_URL, bridge_of, serving
 
 
 @click.command()
@@ -73,8 +79,6 @@ def _warnings(config: Config) -> Iterator[str]:
             f"listen.host: {config.listen.host} is no loopback address and listen.allowed_hosts is empty: "
             "the Host header is not checked (ORIGIN)"
         )
-    if len(config.upstream) > 1:
-        yield "upstream: this version serves the first one only"
     if config.audit.path is None:
         yield "audit.path: not set, so there will be no audit log"
 
@@ -82,15 +86,43 @@ def _warnings(config: Config) -> Iterator[str]:
 async def _online(config: Config, dialects: Mapping[str, Dialect]) -> bool:
     """Ask the upstreams, say what they are, tell whether all of them can be served."""
     good = True
+    surveys: list[tuple[str, Survey]] = []
     for upstream in config.upstream:
-        found = await survey(upstream.url, dialects, _signed(upstream), timeout_ms=upstream.answer_timeout_ms)
+        found = await _found(config, upstream, dialects)
+        surveys.append((upstream.name, found))
         click.echo(f"\n[upstream {upstream.name}]")
         click.echo("\n".join(describe(found)))
         fault = _misfit(upstream, found, dialects)
         if fault is not None:
             good = False
             click.echo(f"fault: upstream {upstream.name!r}: {fault}", err=True)
+    for (name, one), (other_name, other) in combinations(surveys, 2):
+        _compare(one, other, (name, other_name))
     return good
+
+
+async def _found(config: Config, upstream: UpstreamConfig, dialects: Mapping[str, Dialect]) -> Survey:
+    timeout_ms, compared = upstream.answer_timeout_ms, len(config.upstream) > 1
+    if not upstream.command:
+        return await survey(
+            upstream.url, dialects, _signed(upstream), timeout_ms=timeout_ms, compared=compared
+        )
+    asker = [(CALLER, "check")]
+    async with serving(bridge_of(config, upstream, None, SystemClock())) as socket:
+        found = await survey(
+            BRIDGE_URL, dialects, asker, timeout_ms=timeout_ms, compared=compared, socket=socket
+        )
+        return replace(found, url=upstream.address)
+
+
+def _compare(one: Survey, other: Survey, names: tuple[str, str]) -> None:
+    """Say where two servers differ in their tools."""
+    found = differences(one, other, names)
+    click.echo(f"\n[{names[0]} and {names[1]}]")
+    for tool, how in found:
+        click.echo(f"  {tool:<24}  {how}")
+    if not found:
+        click.echo("  the same tools, with the same parameters")
 
 
 def _misfit(upstream: UpstreamConfig, found: Survey, dialects: Mapping[str, Dialect]) -> str | None:

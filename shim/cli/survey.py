@@ -1,6 +1,6 @@
 """What a server is, found out by asking it: for `probe`, and for `check --online`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,8 @@ from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context, Question
 from shim.upstreams.http import Limits, Link, open_client
 from shim.upstreams.legacy.session import Gone, LegacySession, Parts
+from shim.upstreams.modern.exchange import Exchange
+from shim.upstreams.modern.exchange import Parts as ModernParts
 from shim.upstreams.probing import Probed, probe
 from shim.wire.envelope import META_SERVER_INFO, initialize_params, offers_task_calls
 from shim.wire.era import LEGACY_VERSIONS, Era
@@ -46,7 +48,9 @@ class Survey:
     dialect: str | None = None
     """The dialect it speaks of tasks, as far as it says so or answers it."""
     tools: dict[str, str] = field(default_factory=dict)
-    """Tool -> its task support."""
+    """Tool -> its task support; `decides` where the server decides for each call."""
+    schemas: dict[str, Any] = field(default_factory=dict)
+    """Tool -> its inputSchema."""
     legacy_too: str | None = None
     """The legacy version that a modern server answers as well."""
     legacy_tasks: bool | None = None
@@ -57,18 +61,28 @@ class Survey:
 
 
 async def survey(
-    url: str, dialects: Mapping[str, Dialect], headers: Sequence[tuple[str, str]] = (), *, timeout_ms: int
-) -> Survey:
-    """Ask a server what it speaks and what its tools support. Never raises for what the server does."""
+    url: str, dialects: Mapping[str, Dialect], headers: Sequence[tuple[str, str]] = (), *, timeout_ms: int,
+    compared: bool = False, socket: str | None = None,
+) -> Survey:  # fmt: skip
+    """Ask a server what it speaks and what its tools support. Never raises for what the server does.
+
+    `compared` asks for the tools of a modern server too, which say nothing of tasks. With `socket` it is
+    asked over that Unix socket.
+    """
     bounds = Bounds()
     limits = Limits(bounds.frame_bytes, timeout_ms, timeout_ms)
-    client = open_client(limits)
+    client = open_client(limits, socket)
     try:
         link = Link(client, url, limits)
         probed = await probe(link, NullSink(), "probe", headers)
         found = Survey(url, probed.era.value if probed.era else None, probed.verdict.evidence)
         if probed.era is Era.MODERN:
             _modern(found, probed)
+            if compared:
+                try:
+                    await _modern_tools(found, link, headers, bounds)
+                except (UpstreamFault, RawJsonError) as exc:
+                    found.fault = str(exc)
         elif probed.era is Era.LEGACY:
             try:
                 await _legacy(found, link, dialects, headers, bounds)
@@ -94,16 +108,29 @@ def _modern(found: Survey, probed: Probed) -> None:
         found.legacy_tasks = offers_task_calls(rawjson.join(probed.legacy_too))
 
 
+async def _modern_tools(
+    found: Survey, link: Link, headers: Sequence[tuple[str, str]], bounds: Bounds
+) -> None:
+    parts = ModernParts(link, IdMaker(0), _authority(headers), SystemClock())
+    exchange, ctx = Exchange(parts), Context(caller=NOBODY, trace=Trace.background(NullSink()))
+
+    async def page(params: Members) -> Response:
+        return await exchange.ask(ctx, "tools/list", params)
+
+    await _tools(found, page, "decides" if found.tasks else "none", bounds)
+
+
+def _authority(headers: Sequence[tuple[str, str]]) -> Authority:
+    clock = SystemClock()
+    return Authority("none", None, dict(headers), vouches=VouchBook(clock, 0), held=CredentialStore(clock, 0))
+
+
 async def _legacy(
     found: Survey, link: Link, dialects: Mapping[str, Dialect], headers: Sequence[tuple[str, str]],
     bounds: Bounds,
 ) -> None:  # fmt: skip
-    clock = SystemClock()
-    authority = Authority(
-        "none", None, dict(headers), vouches=VouchBook(clock, 0), held=CredentialStore(clock, 0)
-    )
     # the ids are used on a session that nothing else will ever use
-    parts = Parts(link, IdMaker(0), authority, _Deaf(), clock)
+    parts = Parts(link, IdMaker(0), _authority(headers), _Deaf(), SystemClock())
     ctx = Context(caller=NOBODY, trace=Trace.background(NullSink()))
     session = await LegacySession.handshake(
         parts, ctx, initialize_params(_NAME, _VERSION, {}, LEGACY_VERSIONS[0])
@@ -115,7 +142,11 @@ async def _legacy(
     await session.post(ctx, write_notification("notifications/initialized", {}))
     found.dialect = "experimental" if found.tasks else await _answered(session, ctx, dialects)
     assumed = dialects[found.dialect].tool_support if found.dialect else "none"
-    found.tools = await _tools(session, ctx, None if assumed == "listed" else assumed, bounds)
+
+    async def page(params: Members) -> Response:
+        return await session.request(ctx, "tools/list", params)
+
+    await _tools(found, page, None if assumed == "listed" else assumed, bounds)
 
 
 async def _answered(session: LegacySession, ctx: Context, dialects: Mapping[str, Dialect]) -> str | None:
@@ -134,23 +165,25 @@ async def _answered(session: LegacySession, ctx: Context, dialects: Mapping[str,
     return None
 
 
-async def _tools(session: LegacySession, ctx: Context, assumed: str | None, bounds: Bounds) -> dict[str, str]:
-    support: dict[str, str] = {}
+async def _tools(
+    found: Survey, read: Callable[[Members], Awaitable[Response]], assumed: str | None, bounds: Bounds
+) -> None:
+    """Read the tools; `assumed` is the support of all of them where it is not listed."""
     params: Members = {}
     for _ in range(bounds.pages):
-        response = await session.request(ctx, "tools/list", params)
+        response = await read(params)
         if response.result is None:
             raise UpstreamFault(-32603, "the server refused tools/list", 502)
         page = rawjson.decode(response.result)
         tools = page.get("tools")
         for tool in tools if isinstance(tools, list) else ():
             if isinstance(name := _get(tool, "name"), str):
-                support[name] = assumed or str(_get(tool, "execution", "taskSupport") or "forbidden")
+                found.tools[name] = assumed or str(_get(tool, "execution", "taskSupport") or "forbidden")
+                found.schemas[name] = _get(tool, "inputSchema")
         cursor = page.get("nextCursor")
-        if cursor is None or len(support) >= bounds.tools:
+        if cursor is None or len(found.tools) >= bounds.tools:
             break
         params = {"cursor": rawjson.encode(cursor)}
-    return support
 
 
 class _Deaf:

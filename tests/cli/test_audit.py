@@ -123,3 +123,20 @@ def test_a_log_with_a_hole_is_not(log, tmp_path):
     assert result.output.endswith("not whole: 2 events are missing, 1 files end in a torn line\n")
     told = json.loads(run("verify", path, "--json").output)
     assert (told["whole"], told["holes"][0]["missing"], told["runs"][0]["missing"]) == (False, 2, 2)
+
+
+def test_no_events_are_no_whole_log(tmp_path):
+    path = write(tmp_path / "empty.jsonl", [])
+    result = run("verify", path)
+    assert (result.exit_code, result.output.splitlines()[-1]) == (1, "not whole: there are no events")
+    assert "the logs end at -" in run("report", path).output
+
+
+@pytest.mark.parametrize("command", ["callers", "report", "verify"])
+def test_a_packed_file_that_is_cut_short_is_one_line(log, tmp_path, command):
+    path = tmp_path / "cut.jsonl.gz"
+    write(path, log.events)
+    path.write_bytes(path.read_bytes()[:-20])
+    result = run(command, str(path))
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1

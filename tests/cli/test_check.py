@@ -1,6 +1,9 @@
 """`taskshim check`."""
 
 import asyncio
+import json
+import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -10,7 +13,8 @@ from click.testing import CliRunner
 from shim.callers.keys import Keys
 from shim.cli.check import check
 from shim.demo import experimental, four_state
-from tests.scripted import Raw
+from tests.corners.lm import DISCOVER
+from tests.scripted import Raw, tool
 
 
 @pytest.fixture
@@ -178,3 +182,30 @@ def test_accepts_the_example(config):
     result = run(str(example))
     assert result.exit_code == 0
     assert tomllib.loads(result.stdout)["listen"]["path"] == "/mcp"
+
+
+async def test_online_asks_a_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    server = Path(__file__).parents[1] / "stdio_server.py"
+    path = tmp_path / "config.toml"
+    path.write_text(f"[[upstream]]\ncommand = {json.dumps([sys.executable, str(server), 'legacy'])}\n")
+    result = await online(str(path))
+    assert result.exit_code == 0
+    assert re.search(r"^dialect +experimental$", result.stdout, re.MULTILINE)
+    assert re.search(r"^job +required$", result.stdout, re.MULTILINE)
+
+
+async def test_online_compares_two_servers(tmp_path, upstream, modern_upstream):
+    schema = {"type": "object", "properties": {"x": {"type": "string"}}}
+    upstream.on("tools/list", {"tools": [tool("run", "optional", inputSchema=schema), tool("gone")]})
+    modern_upstream.on("server/discover", DISCOVER)
+    modern_upstream.on("tools/list", {"resultType": "complete", "tools": [tool("run", inputSchema={})]})
+    file = tmp_path / "two.toml"
+    file.write_text(
+        f'[[upstream]]\nname = "old"\nurl = "{upstream.url}"\n'
+        f'[[upstream]]\nname = "new"\nurl = "{modern_upstream.url}"\n'
+    )
+    result = await asyncio.to_thread(CliRunner().invoke, check, ["--config", str(file), "--online"])
+    assert result.exit_code == 0, result.output
+    assert "[old and new]\n  gone                      only on old\n" in result.output
+    assert "  run                       inputSchema differs at properties, type\n" in result.output

@@ -6,7 +6,7 @@ from click.testing import CliRunner
 from shim import __version__
 from shim.cli.main import cli
 
-COMMANDS = {"audit", "check", "cutover", "demo", "mappings", "probe", "serve", "tasks"}
+COMMANDS = {"audit", "check", "cutover", "demo", "mappings", "probe", "serve", "stdio", "tasks"}
 
 
 def test_has_every_command():

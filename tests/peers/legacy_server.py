@@ -8,6 +8,7 @@ others, a waiter can miss the end, two questions of a task can get one id. Witho
 that lives as long as the process.
 `--no-tasks` has none: the tools that would run as tasks are plain ones, which ask and report in the call.
 `--no-events` leaves out the event store (no event ids, no resumption).
+`--stdio` serves one client on standard input and output instead, and prints nothing.
 """
 
 import argparse
@@ -32,6 +33,7 @@ from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.models import InitializationOptions
 from mcp.server.session import ServerSession
+from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http import EventCallback, EventId, EventMessage, EventStore, StreamId
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
@@ -652,6 +654,10 @@ async def serve(args: argparse.Namespace) -> None:
     if args.no_tasks:
         disable_tasks()
     lasting = contextlib.nullcontext() if args.no_tasks else enable_tasks(stock=args.stock)
+    if args.stdio:
+        async with lasting, stdio_server() as (reads, writes):
+            await server.run(reads, writes, server.create_initialization_options())
+        return
     manager = StreamableHTTPSessionManager(
         server,
         event_store=None if args.no_events else MemoryEvents(),
@@ -686,6 +692,7 @@ def main() -> None:
     parser.add_argument("--no-tasks", action="store_true")
     parser.add_argument("--no-events", action="store_true")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--stdio", action="store_true")
     asyncio.run(serve(parser.parse_args()))
 
 

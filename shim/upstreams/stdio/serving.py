@@ -31,10 +31,12 @@ class CallerAuthority(Authority):
         return [(CALLER, ctx.caller.key)]
 
 
-def bridge_of(config: Config, settings: UpstreamConfig, ledger: Ledger, clock: Clock) -> Bridge:
-    """Make the bridge to an upstream; a process that holds an open task is not idle."""
+def bridge_of(config: Config, settings: UpstreamConfig, ledger: Ledger | None, clock: Clock) -> Bridge:
+    """Make the bridge to an upstream; a process that holds an open task of the ledger is not idle."""
 
     async def needed(peer: Peer) -> bool:
+        if ledger is None:
+            return False
         if isinstance(peer, LegacyPeer):
             return bool(await ledger.open_tasks(upstream=settings.name, session_id=peer.name, limit=1))
         return await ledger.open_count_by_caller(peer.name) > 0

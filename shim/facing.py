@@ -13,6 +13,7 @@ from shim.fronts.hosted.calls import Calls
 from shim.fronts.hosted.feed import Feed
 from shim.fronts.hosted.front import HostedFront
 from shim.fronts.hosted.listening import Listening
+from shim.fronts.hosted.replay import Replays
 from shim.fronts.hosted.sessions import HostedSessions
 from shim.fronts.hosted.streams import EventIds, Streams
 from shim.fronts.hosted.verbs import HostedVerbs
@@ -114,4 +115,5 @@ class Facing:
             streams=streams,
             vouching=vouching,
             once=LegacyOnce(tasks.idempotency, vouching),
+            replays=Replays(config, tasks.room, events),
         )  # fmt: skip

@@ -41,6 +41,7 @@ class Reply:
         self._stream: web.StreamResponse | None = None
         self._endures = False
         self._gone = False
+        self._carried_by: Callable[[bytes, str | None], str] | None = None
         self._on_answer: Callable[[bytes], Awaitable[None]] | None = None
 
     @property
@@ -51,6 +52,14 @@ class Reply:
     def endure(self) -> None:
         """Let what is said go on when the client has left: from then on it is said to nobody."""
         self._endures = True
+
+    def keep(self, carried: Callable[[bytes, str | None], str]) -> None:
+        """Let each message be kept that goes on the stream, under the id given; then the reply endures."""
+        self._carried_by = carried
+
+    def let_go(self) -> None:
+        """Say no more to this client: it reads on elsewhere."""
+        self._gone = True
 
     def on_answer(self, hear: Callable[[bytes], Awaitable[None]] | None) -> None:
         """Let each message that may be the answer be heard before the client sees it."""
@@ -113,6 +122,9 @@ class Reply:
 
     async def event(self, message: bytes, event_id: str | None = None) -> None:
         """Send a message on the stream. Raises SlowReader."""
+        if self._carried_by is not None:
+            event_id = self._carried_by(message, event_id)
+            self._endures = self.resumable = True
         await self.open_stream()
         await self._write(encode_event(message, event_id=event_id))
 

@@ -10,6 +10,7 @@ from shim.fronts.detect import Detector
 from shim.fronts.hosted.asking import Asking
 from shim.fronts.hosted.calls import Calls
 from shim.fronts.hosted.feed import Feed
+from shim.fronts.hosted.replay import Replays
 from shim.fronts.hosted.sessions import HostedSessions, take_up
 from shim.fronts.hosted.streams import Streams
 from shim.fronts.hosted.verbs import HostedVerbs
@@ -45,7 +46,7 @@ class HostedFront:
     def __init__(
         self, config: Config, upstream: Upstream, *, detector: Detector, sessions: ClientSessions,
         hosted: HostedSessions, asking: Asking, verbs: HostedVerbs, calls: Calls, feed: Feed,
-        streams: Streams, vouching: Vouching, once: LegacyOnce,
+        streams: Streams, vouching: Vouching, once: LegacyOnce, replays: Replays,
     ) -> None:  # fmt: skip
         self.upstream = upstream
         self._config = config
@@ -59,6 +60,7 @@ class HostedFront:
         self._streams = streams
         self._vouching = vouching
         self._once = once
+        self._replays = replays
         self._under_way: dict[tuple[str, bytes], asyncio.Task[web.StreamResponse]] = {}
         self._handlers: Mapping[str, Handler] = {
             "initialize": self._initialize,
@@ -128,11 +130,20 @@ class HostedFront:
         if asked.session is None:
             return await work
         where = (asked.session.session_id, asked.message.id)
+        lingers = False
         task = asyncio.ensure_future(work)
-        first = self._under_way.setdefault(where, task)
+        self._under_way.setdefault(where, task)
+        # the task methods may be asked again; what another call gives can only be had once
+        verb = asked.dialect.methods.verb(asked.message.method)
+        kept = self._replays.open(asked.session.session_id, asked.reply) if verb is None else None
         try:
-            return await task
+            return await asyncio.shield(task)
         except asyncio.CancelledError:
+            if kept is not None and asked.reply.resumable and not task.done():
+                asked.ctx.trace.rule("LM-RESUME")
+                lingers = True
+                self._replays.lingering(kept, task, lambda: self._done(where, task))
+                raise
             if not task.cancelled() or (own := asyncio.current_task()) is None or own.cancelling():
                 task.cancel()
                 raise
@@ -140,8 +151,14 @@ class HostedFront:
             await asked.reply.open_stream()
             return await asked.reply.end_stream()
         finally:
-            if first is task:
-                del self._under_way[where]
+            if kept is not None and not lingers:
+                self._replays.end(kept)
+            if not lingers:
+                self._done(where, task)
+
+    def _done(self, where: tuple[str, bytes], task: "asyncio.Task[web.StreamResponse]") -> None:
+        if self._under_way.get(where) is task:
+            del self._under_way[where]
 
     def _heard(self, message: Notification, session: SessionRow | None) -> None:
         if message.method == "notifications/cancelled" and session is not None:
@@ -163,7 +180,11 @@ class HostedFront:
         ctx.trace.rule("LM-STREAM")
         dialect = self._detector.of_session(session, pinned)
         ctx.trace.dialect = dialect.name
-        return await self._feed.serve(ctx, reply, session, dialect, http.headers.get("Last-Event-ID"))
+        last_event_id = http.headers.get("Last-Event-ID")
+        if last_event_id and (kept := self._replays.find(session.session_id, last_event_id)) is not None:
+            ctx.trace.rule("LM-RESUME")
+            return await self._replays.serve(kept, reply, last_event_id)
+        return await self._feed.serve(ctx, reply, session, dialect, last_event_id)
 
     # -- what the shim answers itself ------------------------------------------------------------
 

@@ -25,7 +25,7 @@ def admitted(
     if isinstance(message, Response):
         raise invalid_request("a modern client sends no responses: answer by tasks/update or a retry")
     ctx.trace.method = message.method
-    meta = read_modern_meta(message.params)
+    meta = read_modern_meta(message.params, http.headers.get("MCP-Protocol-Version"))
     missing_name = config.modern.missing_mcp_name
     for one in check_modern_headers(http.headers, message, meta.version, missing_name=missing_name):
         ctx.trace.lenient(one.rule, one.detail)

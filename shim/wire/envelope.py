@@ -20,7 +20,9 @@ from shim.wire.errors import (
     TASKS_EXTENSION,
     UNSUPPORTED_VERSION,
     URL_ELICITATION,
+    ClientFault,
     UpstreamFault,
+    header_mismatch,
     invalid_params,
     unsupported_version,
 )
@@ -78,9 +80,17 @@ class ModernMeta(msgspec.Struct, frozen=True):
     """The keys that are not the envelope's."""
 
 
-def read_modern_meta(params: Members) -> ModernMeta:
-    """Read a modern request's `_meta`. Raises ClientFault, HTTP 400."""
-    return _read_meta(params.get("_meta", b"{}"))
+def read_modern_meta(params: Members, stated: str | None = None) -> ModernMeta:
+    """Read a modern request's `_meta`; `stated` is its version header. Raises ClientFault, HTTP 400.
+
+    A header that the body contradicts comes before what the body's version is worth (VALIDATE).
+    """
+    try:
+        return _read_meta(params.get("_meta", b"{}"))
+    except ClientFault as fault:
+        if fault.code == UNSUPPORTED_VERSION and stated in MODERN_VERSIONS:
+            raise header_mismatch(f"MCP-Protocol-Version is {stated}, but _meta says another") from None
+        raise
 
 
 @remembered

@@ -109,6 +109,16 @@ def test_what_is_missing_is_refused(request_params: dict[str, bytes], code: int)
     assert (caught.value.code, status_of_fault(caught.value, Era.MODERN)) == (code, 400)
 
 
+@pytest.mark.rule("VALIDATE")
+@pytest.mark.parametrize(
+    ("stated", "code"), [(None, -32022), (MODERN, -32020), ("2030-01-01", -32022), ("v9", -32022)]
+)
+def test_a_header_that_the_body_contradicts_comes_first(stated: str | None, code: int) -> None:
+    with pytest.raises(ClientFault) as caught:
+        read_modern_meta(params({**LEAST, VERSION: "2030-01-01"}), stated)
+    assert caught.value.code == code
+
+
 @pytest.mark.rule("KEYS", "ML-CREATE", "HUB-5")
 def test_a_legacy_server_gets_the_payload_and_foreign_meta_only() -> None:
     asked = {

@@ -53,13 +53,12 @@ class Reload:
         judged = all(one.judged for one in self.stands.values())
         resolver = build_resolver(new.identity, self.keys, judged=judged)
         settings = {one.name: one for one in new.upstream}
-        for name in self.stands.keys() & settings.keys():
-            service_token(settings[name])
+        tokens = {name: service_token(settings[name]) for name in self.stands.keys() & settings.keys()}
 
         self.live.renew(new)
         self.endpoint.renew(Guard(new), resolver, sunset_headers(new.cutover))
-        for name in self.stands.keys() & settings.keys():
-            self.stands[name].renew(new, settings[name])
+        for name, token in tokens.items():
+            self.stands[name].renew(new, settings[name], token)
         self._tell(old, new)
 
     def _tell(self, old: Config, new: Config) -> None:

@@ -44,6 +44,8 @@ class Stand:
     ) -> None:
         self.name = settings.name
         self.settings = settings
+        self.forwarded = _forwarded(settings)
+        """The request headers that are passed on to it (HEADERS)."""
         self.link = link
         self.judged = settings.credentials == "pass"
         self.authority = (CallerAuthority if settings.command else Authority)(
@@ -62,11 +64,6 @@ class Stand:
         self.behind: Behind
         self.fronts: Mapping[Era, Front] = {}
 
-    @property
-    def forwarded(self) -> tuple[str, ...]:
-        """Name the request headers that are passed on to it (HEADERS)."""
-        return (*_FORWARDED, *self.settings.forward_headers)
-
     async def speak(self, dialects: Mapping[str, Dialect], make: Callable[[Speaks], Made]) -> None:
         """Make the speakers of what it was configured or is found to speak (ERA-PROBE)."""
         if self.settings.dialect != "auto":
@@ -81,15 +78,18 @@ class Stand:
         """Take it that it speaks something else now; the fronts are the caller's to make anew."""
         self.behind.turn(found(probed))
 
-    def renew(self, config: Config, settings: UpstreamConfig) -> None:
-        """Take up a new config. Raises ConfigError for a token that cannot be read; then all is as it was."""
-        token = service_token(settings)
-        self.settings = settings
+    def renew(self, config: Config, settings: UpstreamConfig, token: str | None) -> None:
+        """Take up a new config and the service's token, which was read already."""
+        self.settings, self.forwarded = settings, _forwarded(settings)
         self.link.limits = link_limits(config, settings)
         self.behind.renew(config)
         self.authority.sign(token, settings.fixed_headers())
         self.authority.vouches.vouch_ms = config.identity.vouch_ms
         self.authority.held.hold_ms = config.identity.credential_hold_ms
+
+
+def _forwarded(settings: UpstreamConfig) -> tuple[str, ...]:
+    return (*_FORWARDED, *settings.forward_headers)
 
 
 async def linked(

@@ -17,7 +17,7 @@ from shim.audit.traffic import Traffic
 from shim.callers.resolve import Resolver
 from shim.config import Config
 from shim.fronts.guard import Guard, Route, cors, preflight
-from shim.fronts.legacy import session_header
+from shim.fronts.legacy_request import session_header
 from shim.fronts.reply import Reply, SlowReader
 from shim.fronts.routes import Routes
 from shim.upstreams.base import Context

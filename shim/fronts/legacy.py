@@ -12,6 +12,7 @@ from shim.callers.resolve import Resolver
 from shim.config import Config
 from shim.fronts.detect import Detector
 from shim.fronts.keyed import LegacyOnce
+from shim.fronts.legacy_request import SESSION, asked_in, exchange_name
 from shim.fronts.legacy_tasks import LegacyTasks
 from shim.fronts.legacy_verbs import Asked
 from shim.fronts.relay import Relay
@@ -20,10 +21,7 @@ from shim.fronts.sessions import ClientSessions
 from shim.fronts.vouching import Vouching
 from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context, Upstream
-from shim.wire.errors import invalid_request
 from shim.wire.jsonrpc import Message, Request, Response, write_message
-
-_SESSION = "Mcp-Session-Id"
 
 
 class LegacyFront:
@@ -60,12 +58,8 @@ class LegacyFront:
         pinned: str | None,
     ) -> web.StreamResponse:
         """Answer one legacy exchange; `message` is None for GET and DELETE. Raises ShimError."""
-        ctx.trace.method = _named(http, message)
-        session = await self._sessions.require(http.headers.get(_SESSION), ctx)
-        ctx.trace.feature("session" if session is not None else "no session")
-        if session is None:
-            ctx.kinds = frozenset(self._config.legacy.sessionless_kinds)
-            ctx.capabilities = dict.fromkeys(ctx.kinds, b"{}")
+        ctx.trace.method = exchange_name(http, message)
+        session = await self._sessions.require(http.headers.get(SESSION), ctx)
         if message is None:
             return await self._without_body(http, ctx, reply, session, pinned)
         if isinstance(message, Request) and message.method == "initialize":
@@ -85,11 +79,7 @@ class LegacyFront:
         self, http: web.BaseRequest, message: Request, ctx: Context, reply: Reply,
         session: SessionRow | None, pinned: str | None,
     ) -> web.StreamResponse:  # fmt: skip
-        dialect = await self._detector.of(message, ctx, session, pinned)
-        ctx.trace.dialect = ctx.client_dialect = dialect.name
-        if session is not None and self._detector.turns(session, message, dialect):
-            await self._sessions.speaks(session, dialect.name)
-        asked = Asked(http, message, ctx, reply, session, dialect)
+        asked = await asked_in(self._detector, self._sessions, http, message, ctx, reply, session, pinned)
         return await self._once.serve(asked, lambda: self._answer(asked))
 
     async def _answer(self, asked: Asked) -> web.StreamResponse:
@@ -125,27 +115,12 @@ class LegacyFront:
         dialect = self._detector.of_session(None, pinned)
 
         async def opened(response: aiohttp.ClientResponse, body: bytes) -> bytes | None:
-            session_id = response.headers.get(_SESSION)
+            session_id = response.headers.get(SESSION)
             return await self._sessions.opened(session_id, body, ctx, dialect, self._resolver)
 
         async def streamed(data: bytes) -> bytes | None:
-            return await self._sessions.opened(reply.header(_SESSION), data, ctx, dialect, self._resolver)
+            return await self._sessions.opened(reply.header(SESSION), data, ctx, dialect, self._resolver)
 
         return await self._relay.forward(
             http, ctx, reply, write_message(message), tap=streamed, opened=opened
         )
-
-
-def _named(http: web.BaseRequest, message: Message | None) -> str | None:
-    """Give what the log calls the exchange; an answer to a server's request has no name."""
-    if message is None:
-        return http.method
-    return None if isinstance(message, Response) else message.method
-
-
-def session_header(http: web.BaseRequest) -> str | None:
-    """Give the session id of a request; a doubled header is refused."""
-    values = http.headers.getall(_SESSION, ())
-    if len(set(values)) > 1:
-        raise invalid_request("Mcp-Session-Id: stands twice with different values")
-    return values[0] if values else None

@@ -153,7 +153,7 @@ class Listening:
 def _acknowledged(message: Notification, rows: Mapping[str, TaskRow]) -> bytes | None:
     """Name the tasks in the server's acknowledgement as their owner knows them."""
     honoured = message.params.get(FILTER, b"")
-    members = rawjson.members(honoured) if honoured[:1] == b"{" else {}
+    members = rawjson.object_or_empty(honoured)
     if TASK_IDS not in members:
         return None
     said = rawjson.decode(members[TASK_IDS])

@@ -40,10 +40,8 @@ class Standing(Protocol):
     """One upstream as requests see it."""
 
     fronts: Mapping[Era, Front]
-
-    @property
-    def forwarded(self) -> tuple[str, ...]:
-        """Name the request headers that are passed on to it."""
+    forwarded: tuple[str, ...]
+    """The request headers that are passed on to it."""
 
 
 class Routes:
@@ -115,12 +113,8 @@ def _client(params: Mapping[str, bytes]) -> str:
     """Give the name a client states: in an initialize, or in a modern request's `_meta`."""
     info = params.get("clientInfo")
     if info is None:
-        info = _members(params.get("_meta")).get(META_CLIENT_INFO)
-    return rawjson.string(_members(info).get("name")) or "unknown"
-
-
-def _members(raw: bytes | None) -> Mapping[str, bytes]:
-    return rawjson.members(raw) if raw is not None and raw[:1] == b"{" else {}
+        info = rawjson.object_or_empty(params.get("_meta")).get(META_CLIENT_INFO)
+    return rawjson.string(rawjson.object_or_empty(info).get("name")) or "unknown"
 
 
 @lru_cache(maxsize=16)

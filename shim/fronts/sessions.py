@@ -27,11 +27,14 @@ class ClientSessions:
         self._clock = clock
 
     async def require(self, session_id: str | None, ctx: Context) -> SessionRow | None:
-        """Give the caller's session; None where the request names none.
+        """Give the caller's session; None where the request names none: it is asked what the config allows.
 
         A foreign and an unknown session raise the same error; the log tells which.
         """
         if session_id is None:
+            ctx.trace.feature("no session")
+            ctx.kinds = frozenset(self._config.legacy.sessionless_kinds)
+            ctx.capabilities = dict.fromkeys(ctx.kinds, b"{}")
             return None
         row = await self._ledger.session_of(ctx.caller.key, session_id)
         if row is None or row.closed or row.side != "client":
@@ -45,6 +48,7 @@ class ClientSessions:
         ctx.client_name, ctx.client_version, ctx.kinds = row.client_name, row.client_version, row.kinds
         ctx.capabilities = dict.fromkeys(row.kinds, b"{}")
         ctx.client_session = session_id
+        ctx.trace.feature("session")
         self._ledger.touch_session(session_id, self._clock.now_ms())
         return row
 

@@ -103,6 +103,11 @@ def decode(data: bytes) -> Any:
         raise RawJsonError("syntax", f"not JSON: {exc}") from exc
 
 
+def object_or_empty(data: bytes | None) -> Members:
+    """Give an object's members; what is absent or no object has none. Raises RawJsonError."""
+    return members(data) if data is not None and data[:1] == b"{" else {}
+
+
 def string(data: bytes | None) -> str | None:
     """Give the string in a raw value, or None when it is absent or no string."""
     if data is None or data[:1] != b'"':

@@ -106,8 +106,8 @@ def _read_meta(raw: bytes) -> ModernMeta:
         if declared is None or declared[:1] != _OBJECT:
             raise invalid_params(f"params._meta[{META_CLIENT_CAPABILITIES!r}]: required, an object")
         capabilities = rawjson.members(declared)
-        info = _object(meta.get(META_CLIENT_INFO))
-        extensions = _object(capabilities.get("extensions"))
+        info = rawjson.object_or_empty(meta.get(META_CLIENT_INFO))
+        extensions = rawjson.object_or_empty(capabilities.get("extensions"))
     except RawJsonError as exc:
         raise invalid_params(f"params._meta: {exc}") from exc
     kinds = {kind: capabilities[kind] for kind in KINDS if _declared(capabilities.get(kind))}
@@ -135,7 +135,7 @@ def legacy_params(params: Members, meta: ModernMeta) -> Members:
 
 def with_progress_token(params: Members, token: bytes) -> Members:
     """Give params that ask for progress under a token."""
-    meta = _object(params.get("_meta"))
+    meta = rawjson.object_or_empty(params.get("_meta"))
     return {**params, "_meta": rawjson.join({**meta, "progressToken": token})}
 
 
@@ -147,7 +147,7 @@ def modern_result(result: bytes, *, method: str, server_info: bytes | None) -> b
     if method == "tools/list" and "tools" in members:
         members["tools"] = _each_tool(members["tools"], _without_execution)
     if server_info is not None:
-        meta = _object(members.get("_meta"))
+        meta = rawjson.object_or_empty(members.get("_meta"))
         members["_meta"] = rawjson.join({**meta, META_SERVER_INFO: server_info})
     cache = _NO_CACHE if method in _CACHEABLE else {}
     return rawjson.join({"resultType": _COMPLETE, **members, **cache})
@@ -155,10 +155,10 @@ def modern_result(result: bytes, *, method: str, server_info: bytes | None) -> b
 
 def discover_result(init: Members, *, has_tasks: bool) -> bytes:
     """Make a discover result of a legacy server's initialize result (ML-DISCOVER)."""
-    capabilities = _object(init.get("capabilities"))
+    capabilities = rawjson.object_or_empty(init.get("capabilities"))
     capabilities.pop("tasks", None)
     if has_tasks:
-        extensions = _object(capabilities.get("extensions"))
+        extensions = rawjson.object_or_empty(capabilities.get("extensions"))
         capabilities["extensions"] = rawjson.join({**extensions, TASKS_EXTENSION: b"{}"})
     result: Members = {
         "resultType": _COMPLETE,
@@ -204,7 +204,7 @@ def strip_related_task(result: bytes) -> bytes:
     if b"related-task" not in result and b"\\u" not in result:
         return result  # the key's slash may be escaped, and any letter of it
     members = rawjson.members(result)
-    meta = _object(members.get("_meta"))
+    meta = rawjson.object_or_empty(members.get("_meta"))
     if meta.pop(RELATED_TASK, None) is None:
         return result
     if meta:
@@ -216,7 +216,7 @@ def strip_related_task(result: bytes) -> bytes:
 
 def without_related_task(params: Members) -> Members:
     """Give a notification's params without the related-task key."""
-    meta = _object(params.get("_meta"))
+    meta = rawjson.object_or_empty(params.get("_meta"))
     if meta.pop(RELATED_TASK, None) is None:
         return params
     rest = {key: value for key, value in params.items() if key != "_meta"}
@@ -227,14 +227,14 @@ def with_related_task(result: bytes, task_id: str) -> bytes:
     """Name the task in a result's `_meta`."""
     members = rawjson.members(result)
     related = rawjson.encode({"taskId": task_id})
-    members["_meta"] = rawjson.join({**_object(members.get("_meta")), RELATED_TASK: related})
+    members["_meta"] = rawjson.join({**rawjson.object_or_empty(members.get("_meta")), RELATED_TASK: related})
     return rawjson.join(members)
 
 
 def related_task_of(params: Members) -> str | None:
     """Give the task that params name in `_meta`."""
-    meta = _object(params.get("_meta"))
-    return rawjson.string(_object(meta.get(RELATED_TASK)).get("taskId"))
+    meta = rawjson.object_or_empty(params.get("_meta"))
+    return rawjson.string(rawjson.object_or_empty(meta.get(RELATED_TASK)).get("taskId"))
 
 
 def question_params(params: bytes) -> bytes:
@@ -247,7 +247,7 @@ def question_params(params: bytes) -> bytes:
 
 def declared_kinds(capabilities: bytes | None) -> Members:
     """Give the kinds of questions that capabilities declare, with their raw values."""
-    declared = _object(capabilities)
+    declared = rawjson.object_or_empty(capabilities)
     return {kind: declared[kind] for kind in KINDS if _declared(declared.get(kind))}
 
 
@@ -263,7 +263,7 @@ def initialize_params(name: str, version: str, capabilities: Members, protocol: 
 def fit_capabilities(init: bytes, *, tasks: bool) -> bytes:
     """Make an initialize result fit a client of another legacy dialect (LL-1)."""
     members = rawjson.members(init)
-    capabilities = _object(members.get("capabilities"))
+    capabilities = rawjson.object_or_empty(members.get("capabilities"))
     capabilities.pop("tasks", None)
     if tasks:
         capabilities["tasks"] = b'{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}'
@@ -332,10 +332,6 @@ def _without_execution(tool: Members) -> Members:
 def _level(raw: bytes | None) -> str | None:
     """Read a log level; what is no string is no level that anyone knows."""
     return None if raw is None else rawjson.string(raw) or ""
-
-
-def _object(raw: bytes | None) -> Members:
-    return rawjson.members(raw) if raw is not None and raw[:1] == _OBJECT else {}
 
 
 def _declared(raw: bytes | None) -> bool:

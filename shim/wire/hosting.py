@@ -21,12 +21,12 @@ def initialize_result(discovered: Members, asked: str | None, *, name: str, task
     whether the experimental tasks are offered, to a client of a version that has them.
     """
     version = asked if asked in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
-    capabilities = _object(discovered.get("capabilities"))
+    capabilities = rawjson.object_or_empty(discovered.get("capabilities"))
     for key in ("extensions", "tasks"):
         capabilities.pop(key, None)
     if tasks and knows_tasks(version):
         capabilities["tasks"] = _TASKS
-    info = _object(discovered.get("_meta")).get(META_SERVER_INFO)
+    info = rawjson.object_or_empty(discovered.get("_meta")).get(META_SERVER_INFO)
     result: Members = {
         "protocolVersion": rawjson.encode(version),
         "capabilities": rawjson.join(capabilities),
@@ -40,7 +40,7 @@ def initialize_result(discovered: Members, asked: str | None, *, name: str, task
 def upstream_params(params: Members) -> tuple[Members, bytes | None]:
     """Give a legacy client's params without what belongs to its era, and its progress token."""
     kept = {key: value for key, value in params.items() if key not in _OF_THE_CLIENT}
-    meta = _object(kept.pop("_meta", None))
+    meta = rawjson.object_or_empty(kept.pop("_meta", None))
     token = meta.pop("progressToken", None)
     foreign = {
         key: value
@@ -67,7 +67,7 @@ def legacy_result(result: bytes) -> tuple[bytes, str | None]:
 
 def legacy_notice(params: Members) -> Members:
     """Give the params of a modern server's notification as legacy clients know them (KEYS)."""
-    meta = _object(params.get("_meta"))
+    meta = rawjson.object_or_empty(params.get("_meta"))
     if META_OF_SERVER.isdisjoint(meta):
         return params
     meta = {key: value for key, value in meta.items() if key not in META_OF_SERVER}
@@ -81,13 +81,9 @@ def missing_resource(response: Response, method: str) -> Response:
     missing = (
         method == "resources/read"
         and error.get("code") == _INVALID_PARAMS
-        and "uri" in _object(error.get("data"))
+        and "uri" in rawjson.object_or_empty(error.get("data"))
     )
     if not missing:
         return response
     error["code"] = rawjson.encode(_NOT_FOUND_LEGACY)
     return Response(response.id, None, rawjson.join(error))
-
-
-def _object(raw: bytes | None) -> Members:
-    return rawjson.members(raw) if raw is not None and raw[:1] == _OBJECT else {}

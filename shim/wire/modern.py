@@ -39,13 +39,13 @@ def modern_params(
     `capabilities` are those the client declared, raw; `takes_tasks` declares the extension, or not.
     """
     declared = dict(capabilities)
-    extensions = _object(declared.get("extensions"))
+    extensions = rawjson.object_or_empty(declared.get("extensions"))
     if takes_tasks:
         declared["extensions"] = rawjson.join({**extensions, TASKS_EXTENSION: b"{}"})
     elif extensions.pop(TASKS_EXTENSION, None) is not None:
         declared["extensions"] = rawjson.join(extensions)
     meta = {
-        **_object(params.get("_meta")),
+        **rawjson.object_or_empty(params.get("_meta")),
         META_VERSION: rawjson.encode(MODERN_VERSIONS[0]),
         META_CLIENT_INFO: rawjson.encode({"name": client_name, "version": client_version}),
         META_CLIENT_CAPABILITIES: rawjson.join(declared),
@@ -59,8 +59,8 @@ def modern_params(
 
 def has_tasks(discovered: Members) -> bool:
     """Tell whether a discover result offers the tasks extension."""
-    capabilities = _object(discovered.get("capabilities"))
-    extensions = _object(capabilities.get("extensions"))
+    capabilities = rawjson.object_or_empty(discovered.get("capabilities"))
+    extensions = rawjson.object_or_empty(capabilities.get("extensions"))
     return extensions.get(TASKS_EXTENSION, b"")[:1] == b"{"
 
 
@@ -68,8 +68,8 @@ def with_tasks(discovered: Members) -> Members:
     """Give a discover result that offers the tasks extension; one that does stays as it came."""
     if has_tasks(discovered):
         return discovered
-    capabilities = _object(discovered.get("capabilities"))
-    extensions = {**_object(capabilities.get("extensions")), TASKS_EXTENSION: b"{}"}
+    capabilities = rawjson.object_or_empty(discovered.get("capabilities"))
+    extensions = {**rawjson.object_or_empty(capabilities.get("extensions")), TASKS_EXTENSION: b"{}"}
     offered = rawjson.join({**capabilities, "extensions": rawjson.join(extensions)})
     return {**discovered, "capabilities": offered}
 
@@ -116,14 +116,10 @@ def bare_result(result: bytes) -> bytes:
     members = rawjson.members(result)
     for key in _OF_THE_ENVELOPE:
         members.pop(key, None)
-    meta = _object(members.get("_meta"))
+    meta = rawjson.object_or_empty(members.get("_meta"))
     if not META_OF_SERVER.isdisjoint(meta):
         if rest := {key: value for key, value in meta.items() if key not in META_OF_SERVER}:
             members["_meta"] = rawjson.join(rest)
         else:
             del members["_meta"]
     return rawjson.join(members)
-
-
-def _object(raw: bytes | None) -> Members:
-    return rawjson.members(raw) if raw is not None and raw[:1] == b"{" else {}

@@ -106,7 +106,7 @@ def offered(capabilities: bytes) -> tuple[frozenset[str], bool]:
 def tagged(params: Members, listen_id: bytes) -> Members:
     """Give params that name the subscription they belong to."""
     meta = params.get("_meta", b"")
-    members = rawjson.members(meta) if meta[:1] == b"{" else {}
+    members = rawjson.object_or_empty(meta)
     return {**params, "_meta": rawjson.join({**members, META_SUBSCRIPTION: listen_id})}
 
 

@@ -41,7 +41,7 @@ def _goes(key: str, there: dict[str, str]) -> bool:
 
 def _of_meta(params: Members) -> dict[str, str]:
     meta = params.get("_meta", b"")
-    members = rawjson.members(meta) if meta[:1] == _OBJECT else {}
+    members = rawjson.object_or_empty(meta)
     found = {key: rawjson.string(members.get(key)) for key in KEYS}
     return _valid({key: value for key, value in found.items() if value is not None})
 

@@ -15,6 +15,7 @@ from shim.fronts.hosted.sessions import HostedSessions, take_up
 from shim.fronts.hosted.streams import Streams
 from shim.fronts.hosted.verbs import HostedVerbs
 from shim.fronts.keyed import LegacyOnce
+from shim.fronts.legacy_request import SESSION, asked_in, exchange_name
 from shim.fronts.legacy_verbs import Asked
 from shim.fronts.reply import Reply
 from shim.fronts.sessions import ClientSessions
@@ -31,7 +32,6 @@ from shim.wire.hosting import initialize_result, legacy_notice, legacy_result, u
 from shim.wire.jsonrpc import Message, Notification, Request, Response, write_result
 from shim.wire.param_headers import why_invalid
 
-_SESSION = "Mcp-Session-Id"
 _EMPTY = b"{}"
 _SHOWN_CHARS = 200
 _OWN = frozenset(("initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"))
@@ -83,17 +83,13 @@ class HostedFront:
         *, pinned: str | None,
     ) -> web.StreamResponse:  # fmt: skip
         """Answer one legacy exchange; `message` is None for GET and DELETE. Raises ShimError."""
-        ctx.trace.method = _named(http, message)
+        ctx.trace.method = exchange_name(http, message)
         version = http.headers.get("MCP-Protocol-Version", LEGACY_VERSIONS[0])
         if version not in LEGACY_VERSIONS and ctx.trace.method != "initialize":
             raise invalid_request(f"MCP-Protocol-Version: expected one of {', '.join(LEGACY_VERSIONS)}")
-        session = await self._sessions.require(http.headers.get(_SESSION), ctx)
-        ctx.trace.feature("session" if session is not None else "no session")
+        session = await self._sessions.require(http.headers.get(SESSION), ctx)
         if session is not None:
             take_up(session, ctx)
-        else:
-            ctx.kinds = frozenset(self._config.legacy.sessionless_kinds)
-            ctx.capabilities = dict.fromkeys(ctx.kinds, _EMPTY)
         if message is None:
             return await self._without_body(http, ctx, reply, session, pinned)
         if isinstance(message, Request):
@@ -111,11 +107,7 @@ class HostedFront:
         self, http: web.BaseRequest, message: Request, ctx: Context, reply: Reply,
         session: SessionRow | None, pinned: str | None,
     ) -> web.StreamResponse:  # fmt: skip
-        dialect = await self._detector.of(message, ctx, session, pinned)
-        ctx.trace.dialect = ctx.client_dialect = dialect.name
-        if session is not None and self._detector.turns(session, message, dialect):
-            await self._sessions.speaks(session, dialect.name)
-        asked = Asked(http, message, ctx, reply, session, dialect)
+        asked = await asked_in(self._detector, self._sessions, http, message, ctx, reply, session, pinned)
         handler = self._verbs.handler(asked) or self._handlers.get(message.method)
         if handler is None:
             raise method_not_found(message.method)
@@ -198,7 +190,7 @@ class HostedFront:
         version = rawjson.string(params.get("protocolVersion"))
         init = initialize_result(facts.init, version, name=self.upstream.name, tasks=tasks)
         session_id = await self._hosted.open(ctx, init, asked.dialect)
-        asked.reply.add_header(_SESSION, session_id)
+        asked.reply.add_header(SESSION, session_id)
         return await self._say(asked, init)
 
     async def _ping(self, asked: Asked) -> web.StreamResponse:
@@ -271,10 +263,3 @@ def _is_out(ctx: Context, tool: Members) -> bool:
         detail = f"tool {name!r}: x-mcp-header: {why}"
         ctx.trace.event("upstream.invalid", rule="LM-TOOLS", detail=detail[: 2 * _SHOWN_CHARS])
     return why is not None
-
-
-def _named(http: web.BaseRequest, message: Message | None) -> str | None:
-    """Give what the log calls the exchange; an answer to a server's request has no name."""
-    if message is None:
-        return http.method
-    return None if isinstance(message, Response) else message.method

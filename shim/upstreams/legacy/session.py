@@ -24,26 +24,30 @@ from shim.upstreams.http import (
     ACCEPT,
     JSON_TYPE,
     SSE_TYPE,
-    Denied,
     Interrupted,
     Link,
     denied,
     media_type,
 )
+from shim.upstreams.legacy.get_stream import GetStream
 from shim.upstreams.legacy.hearing import Call, Hearing
 from shim.upstreams.legacy.refusals import taken
 from shim.wire.envelope import with_progress_token
 from shim.wire.era import LEGACY_VERSIONS, Era
 from shim.wire.errors import UpstreamFault
 from shim.wire.ids import IdMaker
-from shim.wire.jsonrpc import Notification, Response, read_upstream, write_notification, write_request
+from shim.wire.jsonrpc import (
+    Message,
+    Notification,
+    Response,
+    read_upstream,
+    write_notification,
+    write_request,
+)
 from shim.wire.tracing import traced
 
 _UNAUTHORIZED = (401, 403)
 _GONE = (400, 404)
-_RECONNECT_MS = (250, 1_000, 4_000, 15_000)
-_BUSY = (409, 429)
-_DOWN = 500
 _OK = 200
 
 
@@ -90,15 +94,12 @@ class LegacySession:
         self.idle_since_ms = parts.clock.now_ms()
         self._parts = parts
         self._hearing = Hearing(self, parts.events, parts.dialect, parts.clock, self._announced)
-        self._stream: asyncio.Task[None] | None = None
-        self._opened = asyncio.Event()
-        self._streamless = False
-        """True once the server said that it has no GET stream."""
+        self._stream = GetStream(
+            self.id[:8], parts.link, parts.authority, parts.clock,
+            headers=self._headers, heard=self._heard, unheard=self._unheard,
+        )  # fmt: skip
         self._level: str | None = None
         """The level of log messages that the server was asked for last."""
-        self._last_event_id: str | None = None
-        self._retry_ms: int | None = None
-        """How long the server asks to wait before a stream that ended is opened again."""
 
     @classmethod
     async def handshake(cls, parts: Parts, ctx: Context, params: Members) -> "LegacySession":
@@ -243,17 +244,8 @@ class LegacySession:
 
     async def open_stream(self, ctx: Context) -> None:
         """Open the GET stream and return once its headers are in; keeps it open from then on (ML-STREAMS)."""
-        if self.wire_id is None or self._streamless:
-            return
-        if self._stream is None or self._stream.done():
-            opened = self._opened = asyncio.Event()
-            # the stream outlives the request that opens it, and so does not keep its credential
-            lasting = dataclasses.replace(ctx, caller=dataclasses.replace(ctx.caller, credential=None))
-            self._stream = asyncio.create_task(
-                self._keep_stream(lasting, opened), name=f"get-stream {self.id[:8]}"
-            )
-            self._stream.add_done_callback(lambda _: opened.set())
-        await self._opened.wait()
+        if self.wire_id is not None:
+            await self._stream.open(ctx)
 
     def drop(self) -> None:
         """Take it that the session will not be used again."""
@@ -262,27 +254,21 @@ class LegacySession:
     @property
     def listens(self) -> bool:
         """True while the server can say things of its own accord: it has a GET stream for the session."""
-        return self.wire_id is not None and not (self._streamless or self.lost)
+        return self.wire_id is not None and not (self._stream.refused or self.lost)
 
     async def stream_over(self) -> None:
         """Wait until the GET stream is not opened again by itself."""
-        if self._stream is not None:
-            await asyncio.wait([self._stream])
+        await self._stream.over()
 
     def lose(self) -> None:
         """Take it that the server forgot the session; nothing comes on its stream any more."""
         self.lost = True
-        if self._stream is not None and self._stream is not asyncio.current_task():
-            self._stream.cancel()
+        self._stream.lose()
 
     async def close(self) -> None:
         """Close the shim's own streams of the session; the server is told nothing."""
         self._hearing.close()
-        if self._stream is not None:
-            self._stream.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._stream
-            self._stream = None
+        await self._stream.close()
 
     def reports(self, token: bytes, upstream_task_id: str) -> None:
         """Note whose progress comes under a create's token from now on (ML-PROGRESS)."""
@@ -348,48 +334,14 @@ class LegacySession:
             raise UpstreamFault(-32603, "the upstream answered another request", 502)
         return message
 
-    async def _keep_stream(self, ctx: Context, opened: asyncio.Event) -> None:
-        attempt = 0
-        while not self.lost:
-            if self._parts.authority.waiting(ctx):
-                await self._unheard()
-                return
-            headers = self._headers(ctx, accept=SSE_TYPE)
-            if self._last_event_id is not None:
-                headers.append(("Last-Event-ID", self._last_event_id))
-            try:
-                response = await self._parts.link.send("GET", headers)
-                async with response:
-                    opened.set()
-                    if response.status == _OK and media_type(response.headers) == SSE_TYPE:
-                        attempt = 0
-                        await self._read_stream(ctx, response)
-                    elif response.status in _UNAUTHORIZED:
-                        self._parts.authority.refused(ctx)
-                        await self._unheard()
-                        return
-                    elif response.status not in _BUSY and response.status < _DOWN:
-                        self._streamless = True
-                        return
-            except (UpstreamFault, Denied):
-                opened.set()
-            wait_ms = self._retry_ms if attempt == 0 else None
-            await self._parts.clock.sleep_ms(wait_ms or _RECONNECT_MS[min(attempt, len(_RECONNECT_MS) - 1)])
-            attempt += 1
-
     async def _unheard(self) -> None:
-        """Leave the stream closed until the caller comes with a credential (OWN-CREDENTIAL)."""
+        """Tell that the stream stays closed until the caller comes with a credential."""
         for pk in list(self.tasks.values()):
             await self._parts.events.unheard(pk)
 
-    async def _read_stream(self, ctx: Context, response: aiohttp.ClientResponse) -> None:
-        async for frame in self._parts.link.frames(response):
-            if frame.id is not None:
-                self._last_event_id = frame.id or None
-            if frame.retry_ms is not None:
-                self._retry_ms = frame.retry_ms
-            if frame.data:
-                await self._hearing.hear(ctx, read_upstream(frame.data), None, on_call=False)
+    async def _heard(self, ctx: Context, message: Message) -> None:
+        """Take up what came on the GET stream."""
+        await self._hearing.hear(ctx, message, None, on_call=False)
 
 
 def _blames_session(body: bytes) -> bool:

@@ -48,10 +48,11 @@ def check(config_file: Path | None, online: bool) -> None:  # noqa: FBT001 - a f
 
 def _files(config: Config) -> None:
     """Read what the config names by file, and make nothing. Raises ConfigError, KeyFileError."""
-    if config.identity.key_file.exists():
-        Keys.load(config.identity.key_file)
-    elif not config.identity.key_file.parent.is_dir():
-        raise KeyFileError(f"identity.key_file: {config.identity.key_file.parent} is no directory")
+    for name, path in (("identity", config.identity.key_file), ("audit", config.audit.key_file)):
+        if path is not None and path.exists():
+            Keys.load(path, f"{name}.key_file")
+        elif path is not None and not path.parent.is_dir():
+            raise KeyFileError(f"{name}.key_file: {path.parent} is no directory")
     api_keys(config.identity.api_key)
     for upstream in config.upstream:
         service_token(upstream)

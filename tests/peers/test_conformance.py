@@ -26,7 +26,7 @@ EXPECTED_FAILURES = {
 }
 """May only shrink."""
 SKIPPED_BY_THE_SUITE = {"tasks-status-notifications"}
-"""It says what it would hold a server to and looks at nothing yet: `test_tasks_are_pushed_as_the_suite_says`."""
+"""It says what it holds a server to and looks at nothing yet; `test_tasks_are_pushed_as_it_says` does."""
 
 
 def failed(checks: list[Check]) -> list[str]:
@@ -60,7 +60,7 @@ async def test_a_modern_scenario_passes_through_the_shim(
         ("protocol_error_job", {}, "failed", "error"),
     ],
 )
-async def test_tasks_are_pushed_as_the_suite_says(
+async def test_tasks_are_pushed_as_it_says(
     tool: str, arguments: dict[str, Any], end: str, payload: str, legacy_url: str, tmp_path: Path
 ) -> None:
     """`tasks-status-notifications`: id and status in each, an end with its result or error inlined."""

@@ -100,10 +100,10 @@ class Integrity:
 def integrity(logs: Logs) -> Integrity:
     """Look for what is missing; of the period looked at, for minutes without a sign of life."""
     return Integrity(
-        runs=tuple(logs.rows(_RUNS)),
-        holes=tuple(logs.rows(_HOLES)),
-        unreadable=tuple(logs.rows(_UNREADABLE)),
-        repeated=tuple(logs.rows(_REPEATED)),
+        runs=tuple(logs.rows_once(_RUNS)),
+        holes=tuple(logs.rows_once(_HOLES)),
+        unreadable=tuple(logs.rows_once(_UNREADABLE)),
+        repeated=tuple(logs.rows_once(_REPEATED)),
         coverage=coverage(logs),
         dropped=int(
             logs.row("SELECT coalesce(sum(count), 0) AS n FROM known WHERE event = 'audit.dropped'")["n"]

@@ -106,10 +106,10 @@ def integrity(logs: Logs) -> Integrity:
     Raises AuditingError.
     """
     return Integrity(
-        runs=tuple(logs.rows(_RUNS)),
-        holes=tuple(logs.rows(_HOLES)),
-        unreadable=tuple(logs.rows(_UNREADABLE)),
-        repeated=tuple(logs.rows(_REPEATED)),
+        runs=tuple(logs.rows_once(_RUNS)),
+        holes=tuple(logs.rows_once(_HOLES)),
+        unreadable=tuple(logs.rows_once(_UNREADABLE)),
+        repeated=tuple(logs.rows_once(_REPEATED)),
         coverage=coverage(logs),
         dropped=int(
             logs.row("SELECT coalesce(sum(count), 0) AS n FROM known WHERE event = 'audit.dropped'")["n"]

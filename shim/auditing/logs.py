@@ -41,6 +41,7 @@ class Logs:
 
     def __init__(self, db: "DuckDBPyConnection", sources: Sources, keys: Sequence[bytes]) -> None:
         self._db = db
+        self._answered: dict[str, list[Row]] = {}
         self._sources = sources
         self._keys = keys
         self.files = len(sources.every)
@@ -63,6 +64,12 @@ class Logs:
             answer = self._db.execute(sql, values)
             names = [column[0] for column in answer.description or ()]
             return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+
+    def rows_once(self, sql: str) -> list[Row]:
+        """Ask what does not depend on the period, the first time; give the same answer from then on."""
+        if sql not in self._answered:
+            self._answered[sql] = self.rows(sql)
+        return self._answered[sql]
 
     def row(self, sql: str, **values: Any) -> Row:
         """Ask for what is one row."""

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from shim.auditing.gate import RULES, Answer, Gate
+from shim.auditing.gate import RULES, Answer, Gate, worst
 from shim.auditing.logs import Logs
 from shim.auditing.period import period
 from shim.cli.audit_common import as_json, key_option, laid_out, log_argument, memory_option, now, open_logs
 from shim.cli.common import COULD_NOT, FOUND
 
 _SHOWN = 20
-_WORDS = {"safe": "safe", "unsafe": "NOT SAFE", "unknown": "CANNOT BE TOLD"}
+WORDS = {"safe": "safe", "unsafe": "NOT SAFE", "unknown": "CANNOT BE TOLD"}
 
 
 @click.command(
@@ -42,14 +42,13 @@ def gate(
     """
     with open_logs(log, memory, key_file) as logs:
         answers = _asked(logs, rules, since, until, tolerate)
-    verdicts = {answer.verdict for answer in answers}
-    verdict = next(word for word in ("unsafe", "unknown", "safe") if word in verdicts)
+    verdict = worst(answers)
     if json_wanted:
         click.echo(as_json({"verdict": verdict, "rules": [asdict(answer) for answer in answers]}))
     else:
         for answer in answers:
             click.echo("\n".join(_people(answer)))
-        click.echo(f"{_WORDS[verdict]}, as far as traffic through the shim goes")
+        click.echo(f"{WORDS[verdict]}, as far as traffic through the shim goes")
     sys.exit({"safe": 0, "unsafe": FOUND, "unknown": COULD_NOT}[verdict])
 
 
@@ -59,7 +58,7 @@ def _asked(logs: Logs, rules: tuple[str, ...], since: str, until: str | None, to
 
 
 def _people(answer: Answer) -> Iterator[str]:
-    yield f"{answer.rule}: {_WORDS[answer.verdict]}"
+    yield f"{answer.rule}: {WORDS[answer.verdict]}"
     yield from (f"  {line}" for line in answer.why)
     rows = list(answer.in_the_way)
     # callers and what is open have columns of their own

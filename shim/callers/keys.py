@@ -45,6 +45,11 @@ class Keys:
                 log.warning("others can read the key file: chmod 600 it", path=str(path))
         except OSError as exc:
             raise KeyFileError(f"identity.key_file: {path}: {exc.strerror}") from exc
+        return cls.read(path)
+
+    @classmethod
+    def read(cls, path: Path) -> "Keys":
+        """Read the key file that is there. Raises KeyFileError."""
         return cls(_read(path))
 
     def hash(self, purpose: str, value: str) -> str:

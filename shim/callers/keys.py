@@ -48,8 +48,8 @@ class Keys:
         return cls.read(path, named_by)
 
     @classmethod
-    def read(cls, path: Path, named_by: str) -> "Keys":
-        """Read a key file that must be there. Raises KeyFileError."""
+    def read(cls, path: Path, named_by: str = "identity.key_file") -> "Keys":
+        """Read a key file that is there. Raises KeyFileError, which says who names it."""
         return cls(_read(path, named_by))
 
     def derived(self, purpose: str) -> tuple[bytes, ...]:

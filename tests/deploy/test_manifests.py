@@ -30,6 +30,14 @@ RESOURCES = [
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["services"]["taskshim"]
 
 
+def strictly_checked(*accept: str, config: Path | None = None):
+    """Check a config by `taskshim check --strict`; it must pass."""
+    words = ["check", "--strict", *(word for key in accept for word in ("--accept", key))]
+    result = CliRunner().invoke(cli, words if config is None else [*words, "--config", str(config)])
+    assert result.exit_code == 0, result.output
+    return result
+
+
 def resource(kind: str, name: str = "taskshim"):
     [found] = [one for one in RESOURCES if one["kind"] == kind and one["metadata"]["name"] == name]
     return found
@@ -96,8 +104,8 @@ def test_its_variables_are_keys_of_the_config(tmp_path, monkeypatch):
     for name, value in COMPOSE["environment"].items():
         monkeypatch.setenv(name, re.sub(r"\$\{\w+:-(.*)\}", r"\1", value))
     monkeypatch.setenv("TASKSHIM_UPSTREAM_URL", "http://server:3000/mcp")
-    result = CliRunner().invoke(cli, ["check"])
-    assert result.exit_code == 0, result.output
+    accepted = ["identity.sources", "upstream.dialect", "upstream.url"]  # whoever tries it out is alone
+    result = strictly_checked(*accepted)
     assert tomllib.loads(result.stdout)["listen"]["allowed_hosts"] == ["localhost", "127.0.0.1"]
 
 
@@ -169,7 +177,25 @@ def test_it_has_time_to_stop():
     assert int(unit("TimeoutStartSec")[0]) > Config().ledger.lock_wait_ms / 1000
 
 
+def placed(text: str, folder: Path) -> Path:
+    """Give a config of deploy/ as it is on a machine where its folders are."""
+    (folder / "api-keys").touch(0o600)
+    for place in ("/var/lib/taskshim/", "/etc/taskshim/", "/run/secrets/taskshim/"):
+        text = text.replace(place, f"{folder}/")
+    (folder / "placed.toml").write_text(text)
+    return folder / "placed.toml"
+
+
+def test_its_config_is_strict_but_for_the_address_that_the_network_policy_shuts(tmp_path):
+    text = resource("ConfigMap")["data"]["taskshim.toml"]
+    strictly_checked("admin.host", "upstream.url", config=placed(text, tmp_path))
+
+
 # systemd
+
+
+def test_the_config_for_production_is_strict(tmp_path):
+    strictly_checked(config=placed((DEPLOY / "taskshim.toml").read_text("utf-8"), tmp_path))
 
 
 def installed(folder: Path) -> Path:

@@ -12,6 +12,7 @@ import click
 
 from shim.auditing.logs import MEMORY, Filter, Logs, Row, reading
 from shim.auditing.period import period
+from shim.auditing.printable import printable
 from shim.auditing.sources import AuditingError
 from shim.cli.common import fail
 from shim.cli.text import columns
@@ -84,8 +85,7 @@ def cell(value: Any) -> str:
             return ", ".join(map(str, value))
         case bool():
             return "yes" if value else "no"
-    text = str(value)
-    return text if text.isprintable() else ascii(text)[1:-1]
+    return printable(str(value))
 
 
 def short(name: str, value: Any) -> str:

@@ -111,6 +111,7 @@ def _missing(whole: Integrity, period: Period) -> dict[str, Any]:
             row for row in whole.holes if row["before"] >= period.since and row["after"] < period.until
         ],
         "unreadable": list(whole.unreadable),
+        "chain": None if whole.chain is None else asdict(whole.chain),
     }
 
 

@@ -3,15 +3,15 @@
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
 
 import click
 
 from shim.auditing.gate import RULES, Answer, Gate, worst
-from shim.auditing.logs import Logs, reading
+from shim.auditing.logs import Logs
 from shim.auditing.period import period
-from shim.auditing.sources import AuditingError
-from shim.cli.audit_common import as_json, laid_out, log_argument, memory_option, now
-from shim.cli.common import COULD_NOT, FOUND, fail
+from shim.cli.audit_common import as_json, key_option, laid_out, log_argument, memory_option, now, open_logs
+from shim.cli.common import COULD_NOT, FOUND
 
 _SHOWN = 20
 WORDS = {"safe": "safe", "unsafe": "NOT SAFE", "unknown": "CANNOT BE TOLD"}
@@ -30,20 +30,18 @@ WORDS = {"safe": "safe", "unsafe": "NOT SAFE", "unknown": "CANNOT BE TOLD"}
     help="So many minutes without a sign of life are no doubt.",
 )  # fmt: skip
 @memory_option
+@key_option
 @click.option("--json", "json_wanted", is_flag=True, help="Print one JSON object.")
 def gate(
     log: tuple[str, ...], rules: tuple[str, ...], since: str, until: str | None, tolerate: int, memory: str,
-    *, json_wanted: bool,
+    key_file: Path | None, *, json_wanted: bool,
 ) -> None:  # fmt: skip
     """Exit 0 when every rule says it is safe, 1 when one says it is not, 2 when it cannot be told.
 
     Gaps, lost events and too little data are never a yes. It covers only traffic through the shim.
     """
-    try:
-        with reading(log, sys.stdin.buffer, memory=memory) as logs:
-            answers = _asked(logs, rules, since, until, tolerate)
-    except AuditingError as exc:
-        fail(str(exc))
+    with open_logs(log, memory, key_file) as logs:
+        answers = _asked(logs, rules, since, until, tolerate)
     verdict = worst(answers)
     if json_wanted:
         click.echo(as_json({"verdict": verdict, "rules": [asdict(answer) for answer in answers]}))

@@ -22,8 +22,8 @@ DAY = timedelta(days=1)
 TRUE = ("callers", "methods", "tools", "clients", "losses", "lenient", "tasks", "upstreams", "errors")
 
 
-def told_of(path, events, period=None, off=None):
-    with reading([write(path / "a.jsonl", events)], io.BytesIO()) as logs:
+def told_of(path, events, period=None, off=None, keys=(), tail=b""):
+    with reading([write(path / "a.jsonl", events, tail)], io.BytesIO(), keys=keys) as logs:
         return report(logs, period or logs.span or Period(START, START), off)
 
 
@@ -193,6 +193,20 @@ def test_when_nobody_calls_it_any_more(tmp_path):
     assert read.tags["polyline"] == 0
     assert "none since" in "".join(read.text)
     assert '<body class="safe">' in text
+
+
+def test_where_the_logs_are_not_whole(tmp_path):
+    events = [event for event in new_only(1) if event["seq"] not in {5, 6, 90}]
+    told = told_of(tmp_path, events, keys=(b"k" * 32,), tail=b'{"v":1,"se')
+    read = Page(render(told))
+    assert [(row["from_seq"], row["to_seq"], row["missing"]) for row in read.tables["holes"]] == [
+        (5, 6, 2), (90, 90, 1),
+    ]  # fmt: skip
+    assert [row["tail"] for row in read.tables["unreadable"]] == ["yes"]
+    assert [(row["lines"], row["fault"]) for row in read.tables["faults"]] == [(len(events), "has no mac")]
+    assert [(row["minutes"], row["stopped"]) for row in read.tables["gaps"]] == [(2, "no"), (1, "no")]
+    assert all(doubt in "".join(read.text) for doubt in told["doubts"])
+    assert "3 events are missing" in told["doubts"]
 
 
 def test_one_upstream_is_not_compared(tmp_path):

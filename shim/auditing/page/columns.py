@@ -118,6 +118,13 @@ SHOWN = {
             ("missing", "Missing"), ("after", "After"), ("before", "Before"),
         ),
     ),
+    "faults": Shown(
+        "Lines that do not stand as the shim wrote them",
+        (
+            ("file", "File"), ("line", "Line"), ("lines", "Lines"), ("instance", "Instance"), ("seq", "Number"),
+            ("ts", "Time"), ("fault", "What is wrong"),
+        ),
+    ),
     "unreadable": Shown(
         "Lines that cannot be read",
         (("file", "File"), ("tail", "Last line of its file"), ("after", "After"), ("before", "Before")),
@@ -129,6 +136,7 @@ NUMBERS = frozenset(
         "requests", "legacy", "modern", "legacy_callers", "covered", "minutes", "low", "middle", "high",
         "count", "callers", "errors", "error_percent", "denied", "with_task_param", "missing", "from_seq",
         "to_seq", "tasks", "completed", "failed", "cancelled", "lost", "open", "p50_ms", "p95_ms",
+        "line", "lines", "seq",
     }
 )  # fmt: skip
 """Columns of figures, which stand to the right."""

@@ -121,8 +121,8 @@ SHOWN = {
     "faults": Shown(
         "Lines that do not stand as the shim wrote them",
         (
-            ("file", "File"), ("line", "Line"), ("lines", "Lines"), ("instance", "Instance"), ("seq", "Number"),
-            ("ts", "Time"), ("fault", "What is wrong"),
+            ("file", "File"), ("line", "Line"), ("lines", "Lines"), ("instance", "Instance"),
+            ("seq", "Number"), ("ts", "Time"), ("fault", "What is wrong"),
         ),
     ),
     "unreadable": Shown(

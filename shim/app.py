@@ -23,6 +23,7 @@ from shim.audit.sink import FileSink, NullSink, new_instance
 from shim.audit.traffic import Traffic
 from shim.behind import Behind, speakers
 from shim.callers.keys import Keys
+from shim.callers.provider import Providers
 from shim.callers.resolve import build_resolver
 from shim.clock import Clock, SystemClock
 from shim.config import Config, digest
@@ -38,7 +39,7 @@ from shim.hub.dialect import Dialect
 from shim.hub.registry import load_dialects
 from shim.ledger.sqlite import SqliteLedger
 from shim.reload import Reload
-from shim.standing import Stand, linked
+from shim.standing import Stand, all_judged, linked
 from shim.steering import Steering
 from shim.tasks.questions import Questions
 from shim.tasks.room import Room
@@ -124,13 +125,18 @@ async def running(
         room.upstreams = _speakers(stands)
         tasks = Tasks(room, keys, questions, instance=instance, dialects=dialects)
         stack.push_async_callback(tasks.close)
-        resolver = build_resolver(config.identity, keys, judged=all(one.judged for one in stands.values()))
+        providers = Providers(clock, sink, metrics.provider)
+        stack.push_async_callback(providers.close)
+        resolver = build_resolver(config.identity, keys, providers, judged=all_judged(stands))
         facing = Facing(in_force, tasks, dialects, ids, epoch, resolver, OpenStreams(in_force))
         for one in stands.values():
             one.fronts = facing.fronts(one)
         activity, traffic = Activity(), Traffic()
-        metrics.watch(dropped=lambda: sink.dropped, under_way=lambda: activity.under_way)
-        metrics.parked.set_function(lambda: len(tasks.parked))
+        metrics.watch(
+            dropped=lambda: sink.dropped,
+            under_way=lambda: activity.under_way,
+            parked=lambda: len(tasks.parked),
+        )
         endpoint = Endpoint(
             in_force,
             guard=Guard(config),
@@ -140,7 +146,7 @@ async def running(
             sunset=sunset_headers(config.cutover),
         )  # fmt: skip
         steering = Steering(live, stands, ledger, traffic, sink, clock)
-        reload = Reload(config, live, keys, sink, endpoint, stands)
+        reload = Reload(config, live, keys, providers, sink, endpoint, stands)
         await tasks.start()
         sink.emit(InstanceStarted(version=__version__, config_digest=digest(config)))
         stack.callback(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from prometheus_client import CollectorRegistry, Gauge, Histogram, Metric, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
@@ -43,10 +43,18 @@ class Metrics:
         self.parked = Gauge(
             "taskshim_parked_calls", "Calls that wait for their client's answers", registry=registry
         )
+        self.providers = Counter(
+            "taskshim_identity_requests", "Requests to identity providers", ("source", "outcome"),
+            registry=registry,
+        )  # fmt: skip
         self.commit_batch = Histogram(
             "taskshim_ledger_commit_operations", "Operations that shared one commit",
             buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256), registry=registry,
         )  # fmt: skip
+
+    def provider(self, source: str, outcome: str) -> None:
+        """Count a request to an identity provider at its end."""
+        self.providers.labels(source, outcome).inc()
 
     def request(self, trace: Trace) -> None:
         """Count a request at its end."""
@@ -56,9 +64,12 @@ class Metrics:
         """Count an exchange with an upstream at its end."""
         self._tally.exchange(upstream, method, outcome)
 
-    def watch(self, *, dropped: Callable[[], int], under_way: Callable[[], int]) -> None:
-        """Read these at every scrape: audit events lost so far, client requests under way."""
+    def watch(
+        self, *, dropped: Callable[[], int], under_way: Callable[[], int], parked: Callable[[], int]
+    ) -> None:
+        """Read these at every scrape: audit events lost so far, client requests under way, parked calls."""
         self.under_way.set_function(under_way)
+        self.parked.set_function(parked)
         self.registry.register(_Reading("taskshim_audit_dropped", "Audit events lost", dropped))
 
     def text(self) -> bytes:

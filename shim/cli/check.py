@@ -1,4 +1,4 @@
-"""`taskshim check`: is the config good, what does it come to, and is the server behind it what it says."""
+"""`taskshim check`: is the config good, what does it come to, and are the servers it names what it says."""
 
 import asyncio
 import sys
@@ -10,9 +10,11 @@ from pathlib import Path
 import click
 
 from shim.callers.keys import KeyFileError, Keys
+from shim.callers.resolve import build_resolver
 from shim.cli.common import FOUND, config_option, fail, log_to_stderr, operator_errors, read_config
 from shim.cli.compare import differences
 from shim.cli.probe import describe
+from shim.cli.providers import answers, quiet_providers
 from shim.cli.survey import Survey, survey
 from shim.clock import SystemClock
 from shim.config import Config, api_keys, service_token, show
@@ -26,7 +28,7 @@ from shim.upstreams.stdio.serving import BRIDGE_URL, bridge_of, serving
 
 @click.command()
 @config_option
-@click.option("--online", is_flag=True, help="Ask each upstream what it speaks.")
+@click.option("--online", is_flag=True, help="Ask identity providers and each upstream.")
 @operator_errors
 def check(config_file: Path | None, online: bool) -> None:  # noqa: FBT001 - a flag
     """Validate the config and print the effective one, secrets masked.
@@ -53,6 +55,7 @@ def _files(config: Config) -> None:
     elif not config.identity.key_file.parent.is_dir():
         raise KeyFileError(f"identity.key_file: {config.identity.key_file.parent} is no directory")
     api_keys(config.identity.api_key)
+    build_resolver(config.identity, Keys([bytes(32)]), quiet_providers())
     for upstream in config.upstream:
         service_token(upstream)
 
@@ -79,13 +82,26 @@ def _warnings(config: Config) -> Iterator[str]:
             f"listen.host: {config.listen.host} is no loopback address and listen.allowed_hosts is empty: "
             "the Host header is not checked (ORIGIN)"
         )
+    identity = config.identity
+    if "introspection" in identity.sources and not identity.introspection.audience:
+        yield (
+            "identity.introspection.audience: not set, so tokens that the provider gave out for other "
+            "servers count too"
+        )
+    if "header" in identity.sources and any(not net.prefixlen for net in identity.header.trusted_proxies):
+        yield f"identity.header.trusted_proxies: anybody is believed who sends {identity.header.name}"
     if config.audit.path is None:
         yield "audit.path: not set, so there will be no audit log"
 
 
 async def _online(config: Config, dialects: Mapping[str, Dialect]) -> bool:
-    """Ask the upstreams, say what they are, tell whether all of them can be served."""
+    """Ask providers and upstreams, say what they are, tell whether all of them can be served."""
     good = True
+    async for where, said, usable in answers(config.identity):
+        click.echo(f"\n[{where}]\n{said}")
+        if not usable:
+            good = False
+            click.echo(f"fault: {where}: {said}", err=True)
     surveys: list[tuple[str, Survey]] = []
     for upstream in config.upstream:
         found = await _found(config, upstream, dialects)

@@ -2,8 +2,9 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import combinations
 from pathlib import Path
 
@@ -16,10 +17,10 @@ from shim.cli.compare import differences
 from shim.cli.probe import describe
 from shim.cli.providers import answers, quiet_providers
 from shim.cli.survey import Survey, survey
+from shim.cli.warnings import CHECKS, Checked, warnings_of
 from shim.clock import SystemClock
 from shim.config import Config, api_keys, service_token, show
 from shim.config.service import UpstreamConfig
-from shim.fronts.guard import Guard
 from shim.hub.dialect import Dialect
 from shim.hub.registry import load_dialects
 from shim.upstreams.stdio.bridge import CALLER
@@ -29,12 +30,17 @@ from shim.upstreams.stdio.serving import BRIDGE_URL, bridge_of, serving
 @click.command()
 @config_option
 @click.option("--online", is_flag=True, help="Ask identity providers and each upstream.")
+@click.option("--strict", is_flag=True, help="Take a warning for a fault.")
+@click.option(
+    "--accept", multiple=True, metavar="KEY", type=click.Choice([one.key for one in CHECKS]),
+    help="Warn of nothing about this key; may be given again.",
+)  # fmt: skip
 @operator_errors
-def check(config_file: Path | None, online: bool) -> None:  # noqa: FBT001 - a flag
+def check(config_file: Path | None, *, online: bool, strict: bool, accept: tuple[str, ...]) -> None:
     """Validate the config and print the effective one, secrets masked.
 
     Nothing is made or changed. The exit code is 1 where --online finds a server that cannot be told or
-    that is not what the config says.
+    that is not what the config says, and with --strict where there is a warning.
     """
     log_to_stderr()
     config = read_config(config_file, {})
@@ -42,18 +48,22 @@ def check(config_file: Path | None, online: bool) -> None:  # noqa: FBT001 - a f
     _files(config)
     _names(config, dialects)
     click.echo(show(config), nl=False)
-    for warning in _warnings(config):
-        click.echo(f"warning: {warning}", err=True)
-    if online and not asyncio.run(_online(config, dialects)):
+    looked_at = Checked(config, config_file, datetime.now(UTC).date())
+    warned = [line for key, line in warnings_of(looked_at) if key not in accept]
+    for line in warned:
+        click.echo(f"warning: {line}", err=True)
+    served = not online or asyncio.run(_online(config, dialects))
+    if not served or (strict and warned):
         sys.exit(FOUND)
 
 
 def _files(config: Config) -> None:
     """Read what the config names by file, and make nothing. Raises ConfigError, KeyFileError."""
-    if config.identity.key_file.exists():
-        Keys.load(config.identity.key_file)
-    elif not config.identity.key_file.parent.is_dir():
-        raise KeyFileError(f"identity.key_file: {config.identity.key_file.parent} is no directory")
+    for name, path in (("identity", config.identity.key_file), ("audit", config.audit.key_file)):
+        if path is not None and path.exists():
+            Keys.read(path, f"{name}.key_file")
+        elif path is not None and not path.parent.is_dir():
+            raise KeyFileError(f"{name}.key_file: {path.parent} is no directory")
     api_keys(config.identity.api_key)
     build_resolver(config.identity, Keys([bytes(32)]), quiet_providers())
     for upstream in config.upstream:
@@ -74,24 +84,6 @@ def _names(config: Config, dialects: Mapping[str, Dialect]) -> None:
                 f"upstream[{n}].dialect: no dialect is called {upstream.dialect!r}; "
                 f"there are auto, {', '.join(sorted(dialects))}"
             )
-
-
-def _warnings(config: Config) -> Iterator[str]:
-    if not Guard(config).checks_host:
-        yield (
-            f"listen.host: {config.listen.host} is no loopback address and listen.allowed_hosts is empty: "
-            "the Host header is not checked (ORIGIN)"
-        )
-    identity = config.identity
-    if "introspection" in identity.sources and not identity.introspection.audience:
-        yield (
-            "identity.introspection.audience: not set, so tokens that the provider gave out for other "
-            "servers count too"
-        )
-    if "header" in identity.sources and any(not net.prefixlen for net in identity.header.trusted_proxies):
-        yield f"identity.header.trusted_proxies: anybody is believed who sends {identity.header.name}"
-    if config.audit.path is None:
-        yield "audit.path: not set, so there will be no audit log"
 
 
 async def _online(config: Config, dialects: Mapping[str, Dialect]) -> bool:

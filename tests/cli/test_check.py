@@ -47,6 +47,13 @@ def test_prints_the_effective_config_as_toml(config):
     assert effective["upstream"][0]["name"] == "main"
 
 
+def test_a_variable_may_name_the_file(config, monkeypatch):
+    monkeypatch.setenv("TASKSHIM_CONFIG", config("[listen]\nport = 4000"))
+    result = CliRunner().invoke(check)
+    assert result.exit_code == 0
+    assert tomllib.loads(result.stdout)["listen"]["port"] == 4000
+
+
 @pytest.mark.rule("OWN-STORE")
 def test_masks_every_secret(config):
     keys = '[identity]\nsources = ["api_key"]\n[identity.api_key.keys]\nann = "SECRET-1"'

@@ -38,6 +38,7 @@ from shim.hub.dialect import Dialect
 from shim.hub.registry import load_dialects
 from shim.ledger.sqlite import SqliteLedger
 from shim.reload import Reload
+from shim.shadow.shadow import Shadow
 from shim.standing import Stand, linked
 from shim.steering import Steering
 from shim.tasks.questions import Questions
@@ -68,6 +69,7 @@ class App:
     """The upstreams by name."""
     ledger: SqliteLedger
     steering: Steering
+    shadow: Shadow
     reload: Reload
     """Puts a new config in force. Raises ConfigError; then all is as it was."""
 
@@ -110,13 +112,15 @@ async def running(
         }
         room = Room(in_force, ledger, {}, clock, sink)
         questions = Questions(room)
+        shadow = Shadow(in_force, lambda name: stands[name].behind.main, tuple(stands), dialects, room)
         ids = IdMaker(epoch := await ledger.next_epoch())
         for one in stands.values():
             await one.speak(
                 dialects,
                 partial(
                     speakers, in_force, one.settings, dialects=dialects, link=one.link,
-                    authority=one.authority, ids=ids, clock=clock, ledger=ledger, events=questions,
+                    authority=one.authority, ids=ids, clock=clock, ledger=ledger,
+                    events=shadow.ears(questions),
                 ),
             )  # fmt: skip
             stack.push_async_callback(one.behind.close)
@@ -129,7 +133,9 @@ async def running(
         for one in stands.values():
             one.fronts = facing.fronts(one)
         activity, traffic = Activity(), Traffic()
-        metrics.watch(dropped=lambda: sink.dropped, under_way=lambda: activity.under_way)
+        metrics.watch(
+            dropped=lambda: sink.dropped, under_way=lambda: activity.under_way, shadowed=shadow.counts
+        )
         metrics.parked.set_function(lambda: len(tasks.parked))
         endpoint = Endpoint(
             in_force,
@@ -137,7 +143,7 @@ async def running(
             resolver=resolver,
             routes=Routes(in_force, stands, dialects, ledger, tasks.parked),
             sink=sink, activity=activity, metrics=metrics, traffic=traffic,
-            sunset=sunset_headers(config.cutover),
+            sunset=sunset_headers(config.cutover), shadow=shadow,
         )  # fmt: skip
         steering = Steering(live, stands, ledger, traffic, sink, clock)
         reload = Reload(config, live, keys, sink, endpoint, stands)
@@ -169,8 +175,9 @@ async def running(
         admin.ready = True
         stack.callback(admin.stopping)
         yield App(
-            config, url + config.listen.path, admin_url, endpoint, tasks, stands, ledger, steering, reload
-        )
+            config, url + config.listen.path, admin_url, endpoint, tasks, stands, ledger, steering, shadow,
+            reload,
+        )  # fmt: skip
 
 
 async def _listen(

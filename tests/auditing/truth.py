@@ -183,3 +183,25 @@ def tasks(events):
             }
         )  # fmt: skip
     return rows
+
+
+def shadow(events):
+    def of(event):
+        return event["tool"], event.get("upstream"), event["other"]
+
+    def found(event):
+        if event["event"] == "shadow.diff":
+            return event["kind"], event["path"]
+        return ": ".join(filter(None, [event["outcome"], event.get("reason")])), None
+
+    told = [event for event in named(events, "shadow.diff", "shadow.compared") if event.get("outcome") != "different"]
+    copies = grouped(named(events, "shadow.compared"), of)
+    return [
+        {
+            "tool": tool, "upstream": upstream, "other": other, "found": what, "path": path,
+            "calls": len(group), "compared": sum(one["outcome"] != "skipped" for one in copies[tool, upstream, other]),
+            "places": sum(one["count"] for one in group) if path else None,
+            "first": first(group), "last": last(group),
+        }
+        for ((tool, upstream, other), (what, path)), group in grouped(told, lambda e: (of(e), found(e))).items()
+    ]  # fmt: skip

@@ -17,6 +17,7 @@ from shim import __version__
 from shim.admin import Admin
 from shim.alive import Alive
 from shim.audit.activity import Activity
+from shim.audit.chain import PURPOSE, Signer
 from shim.audit.events import InstanceStarted, InstanceStopped
 from shim.audit.metrics import Metrics
 from shim.audit.sink import FileSink, NullSink, new_instance
@@ -226,12 +227,20 @@ def _turn(stand: Stand, stands: Mapping[str, Stand], facing: Facing, probed: Pro
 
 
 def _sink(config: Config, instance: str) -> FileSink | NullSink:
-    if config.audit.path is None:
+    """Open the audit log. Raises StartError, KeyFileError."""
+    audit = config.audit
+    if audit.path is None:
         return NullSink()
-    return FileSink(
-        config.audit.path, instance=instance, max_bytes=config.audit.max_bytes, daily=config.audit.daily,
-        queue=config.audit.queue,
-    )  # fmt: skip
+    signer = None
+    if audit.key_file is not None:
+        signer = Signer(Keys.load(audit.key_file, "audit.key_file").derived(PURPOSE)[0])
+    try:
+        return FileSink(
+            audit.path, instance=instance, max_bytes=audit.max_bytes, daily=audit.daily, queue=audit.queue,
+            signer=signer,
+        )  # fmt: skip
+    except OSError as exc:
+        raise StartError(f"audit.path: {audit.path} cannot be opened: {exc.strerror}") from exc
 
 
 async def _sign_of_life(stack: contextlib.AsyncExitStack, room: Room, alive: Alive) -> None:

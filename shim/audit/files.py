@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import stat
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -66,8 +67,10 @@ class RotatingFile:
     def _open(self) -> None:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         self._fd = os.open(self._path, flags, _MODE)
-        os.fchmod(self._fd, _MODE)
-        self._size = os.fstat(self._fd).st_size
+        status = os.fstat(self._fd)
+        if stat.S_ISREG(status.st_mode):  # a pipe or a device belongs to someone else
+            os.fchmod(self._fd, _MODE)
+        self._size = status.st_size
         # an earlier run may have been killed in the middle of a line
         self._torn = self._size > 0 and os.pread(self._fd, 1, self._size - 1) != b"\n"
 

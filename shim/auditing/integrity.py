@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from shim.auditing.chained import Chained
 from shim.auditing.coverage import Coverage, coverage
 from shim.auditing.logs import Logs, Row
 
@@ -64,6 +65,8 @@ class Integrity:
     coverage: Coverage
     dropped: int
     """Events that the shim says were lost."""
+    chain: Chained | None
+    """What the macs say; None if no key was given."""
 
     @property
     def missing(self) -> int:
@@ -98,16 +101,20 @@ class Integrity:
 
 
 def integrity(logs: Logs) -> Integrity:
-    """Look for what is missing; of the period looked at, for minutes without a sign of life."""
+    """Look for what is missing; of the period looked at, for minutes without a sign of life.
+
+    Raises AuditingError.
+    """
     return Integrity(
-        runs=tuple(logs.rows(_RUNS)),
-        holes=tuple(logs.rows(_HOLES)),
-        unreadable=tuple(logs.rows(_UNREADABLE)),
-        repeated=tuple(logs.rows(_REPEATED)),
+        runs=tuple(logs.rows_once(_RUNS)),
+        holes=tuple(logs.rows_once(_HOLES)),
+        unreadable=tuple(logs.rows_once(_UNREADABLE)),
+        repeated=tuple(logs.rows_once(_REPEATED)),
         coverage=coverage(logs),
         dropped=int(
             logs.row("SELECT coalesce(sum(count), 0) AS n FROM known WHERE event = 'audit.dropped'")["n"]
         ),
+        chain=logs.chained,
     )
 
 

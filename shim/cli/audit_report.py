@@ -7,12 +7,13 @@ import click
 from shim.auditing.logs import Logs
 from shim.auditing.period import Period, moment
 from shim.auditing.report import report
-from shim.cli.audit_common import as_json, logs_options, now
+from shim.cli.audit_common import as_json, key_option, logs_options, now
 from shim.cli.audit_sections import as_markdown, as_text
 from shim.cli.common import fail
 
 
 @click.command("report")
+@key_option
 @logs_options
 @click.option(
     "--off", help="When the old API goes off: what breaks then. The end of the period unless given."

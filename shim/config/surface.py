@@ -175,6 +175,10 @@ class Audit(Section):
     """Whether each day (UTC) begins a new file."""
     queue: Count = 100_000
     """Events that wait for the disk at most; more are dropped and counted (audit.dropped)."""
+    key_file: Path | None = Field(default=None, examples=["taskshim-audit.key"])
+    """File of keys that chain the lines, so that `taskshim audit verify --key-file` finds a line that was
+    changed, removed, added or moved; made once with mode 0600. Not set: lines are not chained. The newest
+    key, which stands first, signs from the next start on; the old ones behind it still verify."""
 
 
 class Admin(Section):

@@ -194,7 +194,7 @@ class Ledger(Protocol):
         """Give the question that was sent over a session under an id."""
 
     async def release_input(self, task_pk: int, key: str) -> None:
-        """Make an answered question outstanding again: the upstream would not have the answer."""
+        """Make an answered question outstanding again, as if not sent: the upstream refused the answer."""
 
     async def close_inputs(self, task_pk: int) -> None:
         """Close what is not delivered (INPUT-END)."""

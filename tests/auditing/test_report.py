@@ -104,9 +104,9 @@ def test_what_is_expected_on_a_day_to_come(logs):
     assert report(logs, period, START + 7 * DAY)["off"]["expected_per_day"] is None  # six days are too few
     seven = Period(START, START + 7 * DAY)
     assert report(logs, seven, START + 8 * DAY)["off"]["expected_per_day"] == {
-        "low": 10,
-        "middle": 10,
-        "high": 10,
+        "low": 4,
+        "middle": 4,
+        "high": 4,
     }
 
 

@@ -107,7 +107,8 @@ def busy(seed: int, events: int) -> list[Run]:
             outcome = rng.choice(["ok", "ok", "ok", "error", "denied", "cancelled"])
             method = rng.choice(["tools/call", "tasks/get", "tasks/list", None])
             run.emit(
-                "request", **around, **{**ENDED, "outcome": outcome, "method": method},
+                "request", **around,
+                **{**ENDED, "outcome": outcome, "method": method, "upstream_ms": rng.randrange(20_000) / 10},
                 tool=rng.choice(TOOLS) if method == "tools/call" else None,
                 code=rng.choice([-32602, -32603]) if outcome == "error" else None,
                 legacy=legacy, legacy_features=tuple(rng.sample(FEATURES, rng.randrange(4) * legacy)),

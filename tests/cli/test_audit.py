@@ -55,7 +55,8 @@ def test_a_table_for_machines(path):
     [resize] = json.loads(run("tools", path, "--json", "--tool", "resize").output)
     assert resize == {
         "tool": "resize", "upstream": "main", "requests": 1, "legacy": 0, "with_task_param": 0, "errors": 0,
-        "callers": 1, "last": "2026-11-02T00:03:00.000000Z", "last_legacy": None,
+        "callers": 1, "p50_ms": 1.0, "p95_ms": 1.0,
+        "last": "2026-11-02T00:03:00.000000Z", "last_legacy": None,
     }  # fmt: skip
 
 

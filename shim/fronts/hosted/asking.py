@@ -58,7 +58,7 @@ class Asking:
                 if asked.key in sent and asked.by != "session":
                     await self._call_off(sent[asked.key], say)
                 sent.pop(asked.key, None)
-            elif asked.kind in session.kinds and asked.key not in sent:
+            elif asked.kind in session.kinds and not _stands(sent.get(asked.key), asks):
                 await self._send(row, asked, session, say, sent, asks, related=related)
 
     async def back(self, session_id: str, last_event_id: str | None) -> dict[int, dict[str, AskRow]]:
@@ -157,6 +157,11 @@ class Asking:
         await self._tasks.questions.answer(ctx, row, responses, by="session")
         self._tasks.observer.forget(row.pk)
         self._streams.wake(row.client_session)
+
+
+def _stands(sent: AskRow | None, asks: Sequence[AskRow]) -> bool:
+    """Whether a question is on its way; one whose answer the server refused is to be asked anew."""
+    return sent is not None and any(one.request_id == sent.request_id for one in asks)
 
 
 def _answer(kind: str, message: Response) -> bytes:

@@ -126,7 +126,7 @@ def _copied(it: Checked) -> Iterator[str]:
             if not is_named(named, name):
                 continue
             hints = said if isinstance(said, dict) else {}
-            if hints.get("readOnlyHint") is True:
+            if hints.get("readOnlyHint") is True and hints.get("destructiveHint") is not True:
                 continue
             says = (
                 "that it is destructive" if hints.get("destructiveHint") is True else "not that it only reads"

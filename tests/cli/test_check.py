@@ -220,17 +220,17 @@ async def test_online_compares_two_servers(tmp_path, upstream, modern_upstream):
 
 @pytest.mark.rule("SHADOW")
 async def test_online_names_the_copied_tools_that_do_not_only_read(tmp_path, upstream, modern_upstream):
-    def hints(**said):
-        return {"annotations": said}
+    def hinted(name, **hints):
+        return tool(name, annotations=hints)
 
-    upstream.on("tools/list", {"tools": [
-        tool("search", **hints(readOnlyHint=True)), tool("get_one", **hints(readOnlyHint=False)), tool("drop"),
-    ]})  # fmt: skip
+    reads, both = (
+        hinted("search", readOnlyHint=True),
+        hinted("get_all", readOnlyHint=True, destructiveHint=True),
+    )
+    upstream.on("tools/list", {"tools": [reads, hinted("get_one", readOnlyHint=False), tool("drop")]})
     modern_upstream.on("server/discover", DISCOVER)
-    modern_upstream.on("tools/list", {"resultType": "complete", "tools": [
-        tool("search", **hints(readOnlyHint=True, destructiveHint=True)), tool("get_one", **hints(destructiveHint=True)),
-        tool("get_two"),
-    ]})  # fmt: skip
+    tools = [reads, both, hinted("get_one", destructiveHint=True), tool("get_two")]
+    modern_upstream.on("tools/list", {"resultType": "complete", "tools": tools})
     file = tmp_path / "two.toml"
     file.write_text(
         f'[[upstream]]\nname = "old"\nurl = "{upstream.url}"\ndialect = "experimental"\n'
@@ -243,6 +243,7 @@ async def test_online_names_the_copied_tools_that_do_not_only_read(tmp_path, ups
     assert told == {
         "warning: cutover.shadow.tools: 'get_one' is named, and 'old' says not that it only reads",
         "warning: cutover.shadow.tools: 'get_one' is named, and 'new' says that it is destructive",
+        "warning: cutover.shadow.tools: 'get_all' is named, and 'new' says that it is destructive",
         "warning: cutover.shadow.tools: 'get_two' is named, and 'new' says not that it only reads",
         "warning: cutover.shadow.tools: 'no_such' names no tool of any upstream",
     }

@@ -151,6 +151,11 @@ def _keys(it: Checked) -> Iterator[str]:
     yield from _own_file(it.config.identity.key_file)
 
 
+def _audit_keys(it: Checked) -> Iterator[str]:
+    if it.config.audit.key_file is not None:
+        yield from _own_file(it.config.audit.key_file)
+
+
 def _secret_files(it: Checked) -> Iterator[str]:
     identity = it.config.identity
     for named in (identity.api_key.file, *(one.service_token_file for one in it.config.upstream)):
@@ -172,6 +177,7 @@ CHECKS = (
     Check("upstream.url", "credentials over plain http to another machine", _clear),
     Check("upstream.dialect", "not named, so found out at each start", _dialects),
     Check("audit.path", "no audit log; or the file, or its folder, is open to others", _audit),
+    Check("audit.key_file", "the keys, or their folder, are open to others", _audit_keys),
     Check("ledger.path", "the ledger, or its folder, is open to others", _ledger),
     Check("ledger.synchronous", "a power cut may lose handles", _synchronous),
     Check("identity.key_file", "the keys, or their folder, are open to others", _keys),

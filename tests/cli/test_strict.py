@@ -104,6 +104,7 @@ def test_warns_of_what_is_not_for_production(key, bad, good):
 FILES = {
     "ledger.path": ({"ledger": {"path": "it"}}, 0o600, 0o640),
     "audit.path": ({"audit": {"path": "it"}}, 0o600, 0o640),
+    "audit.key_file": ({"audit": {"path": "audit.jsonl", "key_file": "it"}}, 0o600, 0o640),
     "identity.key_file": ({"identity": {"sources": ["header"], "key_file": "it"}}, 0o600, 0o640),
     "identity.api_key.file": (
         {"identity": {"sources": ["api_key"], "api_key": {"file": "it"}}},
@@ -125,11 +126,11 @@ def test_warns_of_a_file_that_is_open_to_others(key, folder):
 
 
 @pytest.mark.rule("OWN-STORE")
-@pytest.mark.parametrize("key", ["ledger.path", "audit.path", "identity.key_file"])
+@pytest.mark.parametrize("key", ["ledger.path", "audit.path", "audit.key_file", "identity.key_file"])
 def test_warns_of_a_folder_where_anyone_may_put_another_file(key, folder):
     config, _, _ = FILES[key]
     (folder / "open").mkdir()
-    place = {**SAFE, "ledger": {"path": "open/it"}, "audit": {"path": "open/it"}}
+    place = {**SAFE, "ledger": {"path": "open/it"}, "audit": {"path": "open/it", "key_file": "open/it"}}
     place["identity"] = {"sources": ["header"], "key_file": "open/it"}
     (folder / "open").chmod(0o777)
     assert key in warned(place)

@@ -1,6 +1,6 @@
 """What Prometheus can read of the shim. Label values are bounded: what is not known is `other`."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily
@@ -20,6 +20,22 @@ class _Reading(Collector):
     def collect(self) -> Iterable[Metric]:
         """Give the count as it is now."""
         yield CounterMetricFamily(*self._family, value=self._read())
+
+
+class _Shadowed(Collector):
+    """What became of the calls that were sampled for the shadow comparison."""
+
+    def __init__(self, counts: Mapping[tuple[str, str], int]) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterable[Metric]:
+        """Give the counts as they are now."""
+        family = CounterMetricFamily(
+            "taskshim_shadow_calls", "Calls sampled for the shadow comparison", labels=("upstream", "outcome")
+        )
+        for labels, count in self._counts.items():
+            family.add_metric(labels, count)
+        yield family
 
 
 class Metrics:
@@ -65,11 +81,12 @@ class Metrics:
         self._tally.exchange(upstream, method, outcome)
 
     def watch(
-        self, *, dropped: Callable[[], int], under_way: Callable[[], int], parked: Callable[[], int]
-    ) -> None:
-        """Read these at every scrape: audit events lost so far, client requests under way, parked calls."""
+        self, *, dropped: Callable[[], int], under_way: Callable[[], int],
+        shadowed: Mapping[tuple[str, str], int],
+    ) -> None:  # fmt: skip
+        """Read these at every scrape: audit events lost so far, client requests under way, shadow samples."""
         self.under_way.set_function(under_way)
-        self.parked.set_function(parked)
+        self.registry.register(_Shadowed(shadowed))
         self.registry.register(_Reading("taskshim_audit_dropped", "Audit events lost", dropped))
 
     def text(self) -> bytes:

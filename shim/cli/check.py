@@ -48,11 +48,12 @@ def check(config_file: Path | None, *, online: bool, strict: bool, accept: tuple
     _files(config)
     _names(config, dialects)
     click.echo(show(config), nl=False)
-    looked_at = Checked(config, config_file, datetime.now(UTC).date())
+    served, surveys = asyncio.run(_online(config, dialects)) if online else (True, {})
+    tools = {name: found.hints for name, found in surveys.items()}
+    looked_at = Checked(config, config_file, datetime.now(UTC).date(), tools)
     warned = [line for key, line in warnings_of(looked_at) if key not in accept]
     for line in warned:
         click.echo(f"warning: {line}", err=True)
-    served = not online or asyncio.run(_online(config, dialects))
     if not served or (strict and warned):
         sys.exit(FOUND)
 
@@ -86,27 +87,27 @@ def _names(config: Config, dialects: Mapping[str, Dialect]) -> None:
             )
 
 
-async def _online(config: Config, dialects: Mapping[str, Dialect]) -> bool:
-    """Ask providers and upstreams, say what they are, tell whether all of them can be served."""
+async def _online(config: Config, dialects: Mapping[str, Dialect]) -> tuple[bool, Mapping[str, Survey]]:
+    """Ask providers and upstreams, say what they are; tell whether all will do, and what was found."""
     good = True
     async for where, said, usable in answers(config.identity):
         click.echo(f"\n[{where}]\n{said}")
         if not usable:
             good = False
             click.echo(f"fault: {where}: {said}", err=True)
-    surveys: list[tuple[str, Survey]] = []
+    surveys: dict[str, Survey] = {}
     for upstream in config.upstream:
         found = await _found(config, upstream, dialects)
-        surveys.append((upstream.name, found))
+        surveys[upstream.name] = found
         click.echo(f"\n[upstream {upstream.name}]")
         click.echo("\n".join(describe(found)))
         fault = _misfit(upstream, found, dialects)
         if fault is not None:
             good = False
             click.echo(f"fault: upstream {upstream.name!r}: {fault}", err=True)
-    for (name, one), (other_name, other) in combinations(surveys, 2):
+    for (name, one), (other_name, other) in combinations(surveys.items(), 2):
         _compare(one, other, (name, other_name))
-    return good
+    return good, surveys
 
 
 async def _found(config: Config, upstream: UpstreamConfig, dialects: Mapping[str, Dialect]) -> Survey:

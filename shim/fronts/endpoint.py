@@ -20,6 +20,7 @@ from shim.fronts.guard import Guard, Route, cors, preflight
 from shim.fronts.legacy_request import session_header
 from shim.fronts.reply import Reply, SlowReader
 from shim.fronts.routes import Routes
+from shim.shadow.shadow import Shadow
 from shim.upstreams.base import Context
 from shim.upstreams.faults import fault_of
 from shim.upstreams.http import Denied
@@ -47,6 +48,7 @@ class Endpoint:
         metrics: Metrics,
         traffic: Traffic,
         sunset: Sequence[tuple[str, str]],
+        shadow: Shadow,
     ) -> None:
         self._config = config
         self._guard = guard
@@ -57,6 +59,7 @@ class Endpoint:
         self._metrics = metrics
         self._traffic = traffic
         self._sunset = tuple(sunset)
+        self._shadow = shadow
         self._under_way = 0
 
     async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
@@ -119,7 +122,9 @@ class Endpoint:
         ctx = Context(caller=caller, trace=trace, headers=headers)
         if era is Era.LEGACY:
             reply.on_success(self._sunset)
-        return await front.handle(http, message, ctx, reply, pinned=route.dialect)
+        answer = await front.handle(http, message, ctx, reply, pinned=route.dialect)
+        self._shadow.seen(front.upstream.name, message, trace, reply.said)
+        return answer
 
     async def _fault(
         self, exc: Exception, message: Message | None, trace: Trace, reply: Reply

@@ -18,6 +18,7 @@ _TABLES = (
     ("lenient", "Tolerant readings"),
     ("tasks", "Tasks"),
     ("upstreams", "Upstreams"),
+    ("shadow", "Shadow comparison"),
     ("errors", "Errors"),
 )
 

@@ -18,6 +18,8 @@ SAFE = {
     "identity": {"sources": ["header"]},
     "audit": {"path": "audit.jsonl"},
 }
+ASKING = {"url": "https://i.example/i", "issuer": "i", "auth": "bearer", "client_secret": "secret"}
+SHADOW = {"tools": ["search"]}
 SERVICE = {**UPSTREAM, "credentials": "service", "service_token": "secret"}
 
 
@@ -51,6 +53,11 @@ CASES = [
         {"identity": {"sources": ["header"], "header": {"trusted_proxies": ["10.0.0.0/8", "fd00::/8"]}}},
     ),
     (
+        "identity.introspection.audience",
+        {"identity": {"sources": ["introspection"], "introspection": ASKING}},
+        {"identity": {"sources": ["introspection"], "introspection": {**ASKING, "audience": ["a"]}}},
+    ),
+    (
         "listen.allowed_hosts",
         {"listen": {"host": "0.0.0.0"}},
         {"listen": {"host": "0.0.0.0", "allowed_hosts": ["mcp.example.org"]}},
@@ -71,6 +78,17 @@ CASES = [
     ("audit.path", {"audit": {}}, {}),
     ("ledger.synchronous", {"ledger": {"synchronous": "normal"}}, {"ledger": {"synchronous": "full"}}),
     ("cutover.sunset", {"cutover": {"sunset": date(2026, 11, 29)}}, {"cutover": {"sunset": TODAY}}),
+    (
+        "cutover.shadow",
+        {
+            "upstream": [UPSTREAM, {**UPSTREAM, "name": "new"}],
+            "cutover": {"shadow": {**SHADOW, "upstream": "new"}},
+        },
+        {
+            "upstream": [UPSTREAM, {**SERVICE, "name": "new"}],
+            "cutover": {"shadow": {**SHADOW, "upstream": "new"}},
+        },
+    ),
     (
         "ownership.adopt_until",
         {"ownership": {"adopt_until": datetime(2026, 11, 29, tzinfo=UTC)}},
@@ -149,6 +167,7 @@ def test_warns_of_secrets_in_a_config_that_is_open_to_everyone(secret, folder):
 
 def test_every_check_is_tried():
     tried = {key for key, _, _ in CASES} | set(FILES) | {"config"}
+    tried.add("cutover.shadow.tools")  # in test_check.py: the servers have to be asked
     assert tried == {one.key for one in CHECKS}
 
 

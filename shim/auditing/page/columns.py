@@ -125,6 +125,14 @@ SHOWN = {
             ("seq", "Number"), ("ts", "Time"), ("fault", "What is wrong"),
         ),
     ),
+    "lost": Shown(
+        "Events lost by the shim's own account",
+        (("instance", "Instance"), ("told", "Told"), ("count", "Events")),
+    ),
+    "runs": Shown(
+        "Runs that are not whole",
+        (("instance", "Instance"), ("at", "Time"), ("what", "What is wrong")),
+    ),
     "unreadable": Shown(
         "Lines that cannot be read",
         (("file", "File"), ("tail", "Last line of its file"), ("after", "After"), ("before", "Before")),

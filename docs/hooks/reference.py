@@ -166,7 +166,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 def _metrics() -> Iterator[str]:
     metrics = Metrics(())
-    metrics.watch(dropped=lambda: 0, under_way=lambda: 0)
+    metrics.watch(dropped=int, under_way=int, shadowed={})
     yield from (
         "# Metrics",
         "",

@@ -98,6 +98,7 @@ class FileSink:
         self._failed = 0
         self._told = 0
         self._failing = False
+        self._full = False
         self._work = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="audit-writer", daemon=True)
@@ -113,6 +114,9 @@ class FileSink:
         number = next(self._numbers)
         if len(self._queue) >= self._bound:
             self._refused += 1
+            if not self._full:
+                log.warning("events are lost: the audit file takes them too slowly, or not at all")
+            self._full = True
         else:
             self._queue.append((number, self._clock_ns(), event))
         if not self._work.is_set():
@@ -142,6 +146,8 @@ class FileSink:
         lost = self.dropped - self._told
         if lost and not self._write([(next(self._numbers), self._clock_ns(), AuditDropped(count=lost))]):
             self._told += lost
+            self._full = False
+            log.info("the audit file is written again", lost=lost)
 
     def _write(self, batch: list[tuple[int, int, Event]]) -> int:
         """Write events and give how many of them did not get into the file."""
@@ -156,8 +162,6 @@ class FileSink:
                 log.warning("the audit file cannot be written: events are lost until it can", error=str(exc))
             self._failing = True
         else:
-            if self._failing:
-                log.info("the audit file can be written again")
             self._failing = False
         written = self._file.lines_written - before
         if self._chain is not None:

@@ -13,14 +13,15 @@ from shim.auditing.logs import Logs, Row
 from shim.auditing.period import Period
 from shim.auditing.tables import TABLES, ask
 from shim.auditing.trend import Trend, line, trend
+from shim.auditing.upstreams import compared
 from shim.auditing.usage import ages, daily, used
 
 ACTIVE = timedelta(days=14)
 """Who used the old API within so long counts as still using it."""
 RULES = ("no-legacy-for:14d", "no-open-tasks")
 """What must be safe for the old API to go off."""
-_AHEAD = timedelta(days=180)
-"""A trend's line is told so far beyond the last day that is known, at most."""
+_AHEAD = timedelta(days=28)
+"""A trend's line is told so far beyond the last day that is known, or as far as it reaches back."""
 _DAY_COVERED = 0.9
 _MINUTES_A_DAY = 24 * 60
 
@@ -84,6 +85,7 @@ def report(logs: Logs, period: Period, off: datetime | None = None) -> dict[str,
         "off": _off(logs, period, off, trends["requests"], counts["requests"]),
         "last_use": {"ages": ages(tables["callers"], period.until), "callers": daily(logs)},
         "used": used(logs),
+        "compared": compared(tables["upstreams"], tables["tools"]),
         "without_counterpart": [row for row in _features(tables) if row["instead"].startswith(NONE)],
         **tables,
         "features": _features(tables),
@@ -109,16 +111,22 @@ def _missing(whole: Integrity, period: Period) -> dict[str, Any]:
             row for row in whole.holes if row["before"] >= period.since and row["after"] < period.until
         ],
         "unreadable": list(whole.unreadable),
+        "lost": list(whole.lost),
+        "runs": [row for row in whole.broken(period.until) if row["at"] >= period.since],
+        "chain": None if whole.chain is None else asdict(whole.chain),
     }
 
 
 def _line(counts: list[tuple[date, int]], found: Trend, off: datetime | None) -> list[Row]:
-    """Follow a trend until it is gone for certain, or to the day the old API goes off, if that is later."""
+    """Follow a trend until it is gone for certain or the old API goes off, as far as that can be seen."""
     if not counts:
         return []
     last = counts[-1][0]
-    wanted = max(filter(None, (last, found.zero, found.zero_latest, off and off.date())))
-    return [asdict(one) for one in line(counts, found, min(wanted, last + _AHEAD))]
+    furthest = last + max(_AHEAD, last - counts[0][0])
+    ends = [found.zero_latest or (furthest if found.zero else last + _AHEAD)]
+    if off is not None and last < off.date() <= furthest:
+        ends.append(off.date())
+    return [asdict(one) for one in line(counts, found, min(max(ends), furthest))]
 
 
 def _features(tables: dict[str, list[Row]]) -> list[Row]:

@@ -14,6 +14,7 @@ import click
 from shim.audit.chain import PURPOSE
 from shim.auditing.logs import MEMORY, Filter, Logs, Row, reading
 from shim.auditing.period import period
+from shim.auditing.printable import printable
 from shim.auditing.sources import AuditingError
 from shim.callers.keys import KeyFileError, Keys
 from shim.cli.common import fail
@@ -96,8 +97,7 @@ def cell(value: Any) -> str:
             return ", ".join(map(str, value))
         case bool():
             return "yes" if value else "no"
-    text = str(value)
-    return text if text.isprintable() else ascii(text)[1:-1]
+    return printable(str(value))
 
 
 def short(name: str, value: Any) -> str:

@@ -1,4 +1,4 @@
-"""`taskshim check`: is the config good, what does it come to, and is the server behind it what it says."""
+"""`taskshim check`: is the config good, what does it come to, and are the servers it names what it says."""
 
 import asyncio
 import sys
@@ -11,9 +11,11 @@ from pathlib import Path
 import click
 
 from shim.callers.keys import KeyFileError, Keys
+from shim.callers.resolve import build_resolver
 from shim.cli.common import FOUND, config_option, fail, log_to_stderr, operator_errors, read_config
 from shim.cli.compare import differences
 from shim.cli.probe import describe
+from shim.cli.providers import answers, quiet_providers
 from shim.cli.survey import Survey, survey
 from shim.cli.warnings import CHECKS, Checked, warnings_of
 from shim.clock import SystemClock
@@ -27,7 +29,7 @@ from shim.upstreams.stdio.serving import BRIDGE_URL, bridge_of, serving
 
 @click.command()
 @config_option
-@click.option("--online", is_flag=True, help="Ask each upstream what it speaks.")
+@click.option("--online", is_flag=True, help="Ask identity providers and each upstream.")
 @click.option("--strict", is_flag=True, help="Take a warning for a fault.")
 @click.option(
     "--accept", multiple=True, metavar="KEY", type=click.Choice([one.key for one in CHECKS]),
@@ -46,11 +48,12 @@ def check(config_file: Path | None, *, online: bool, strict: bool, accept: tuple
     _files(config)
     _names(config, dialects)
     click.echo(show(config), nl=False)
-    looked_at = Checked(config, config_file, datetime.now(UTC).date())
+    served, surveys = asyncio.run(_online(config, dialects)) if online else (True, {})
+    tools = {name: found.hints for name, found in surveys.items()}
+    looked_at = Checked(config, config_file, datetime.now(UTC).date(), tools)
     warned = [line for key, line in warnings_of(looked_at) if key not in accept]
     for line in warned:
         click.echo(f"warning: {line}", err=True)
-    served = not online or asyncio.run(_online(config, dialects))
     if not served or (strict and warned):
         sys.exit(FOUND)
 
@@ -63,6 +66,7 @@ def _files(config: Config) -> None:
         elif path is not None and not path.parent.is_dir():
             raise KeyFileError(f"{name}.key_file: {path.parent} is no directory")
     api_keys(config.identity.api_key)
+    build_resolver(config.identity, Keys([bytes(32)]), quiet_providers())
     for upstream in config.upstream:
         service_token(upstream)
 
@@ -83,22 +87,27 @@ def _names(config: Config, dialects: Mapping[str, Dialect]) -> None:
             )
 
 
-async def _online(config: Config, dialects: Mapping[str, Dialect]) -> bool:
-    """Ask the upstreams, say what they are, tell whether all of them can be served."""
+async def _online(config: Config, dialects: Mapping[str, Dialect]) -> tuple[bool, Mapping[str, Survey]]:
+    """Ask providers and upstreams, say what they are; tell whether all will do, and what was found."""
     good = True
-    surveys: list[tuple[str, Survey]] = []
+    async for where, said, usable in answers(config.identity):
+        click.echo(f"\n[{where}]\n{said}")
+        if not usable:
+            good = False
+            click.echo(f"fault: {where}: {said}", err=True)
+    surveys: dict[str, Survey] = {}
     for upstream in config.upstream:
         found = await _found(config, upstream, dialects)
-        surveys.append((upstream.name, found))
+        surveys[upstream.name] = found
         click.echo(f"\n[upstream {upstream.name}]")
         click.echo("\n".join(describe(found)))
         fault = _misfit(upstream, found, dialects)
         if fault is not None:
             good = False
             click.echo(f"fault: upstream {upstream.name!r}: {fault}", err=True)
-    for (name, one), (other_name, other) in combinations(surveys, 2):
+    for (name, one), (other_name, other) in combinations(surveys.items(), 2):
         _compare(one, other, (name, other_name))
-    return good
+    return good, surveys
 
 
 async def _found(config: Config, upstream: UpstreamConfig, dialects: Mapping[str, Dialect]) -> Survey:

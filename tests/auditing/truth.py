@@ -205,6 +205,29 @@ def tasks(events):
     return rows
 
 
+def shadow(events):
+    def of(event):
+        return event["tool"], event.get("upstream"), event["other"]
+
+    def found(event):
+        if event["event"] == "shadow.diff":
+            return event["kind"], event["path"]
+        return ": ".join(filter(None, [event["outcome"], event.get("reason")])), None
+
+    told = named(events, "shadow.diff", "shadow.compared")
+    told = grouped([one for one in told if one.get("outcome") != "different"], lambda e: (of(e), found(e)))
+    copies = grouped(named(events, "shadow.compared"), of)
+    return [
+        {
+            "tool": which[0], "upstream": which[1], "other": which[2], "found": what, "path": path,
+            "calls": len(group), "compared": sum(one["outcome"] != "skipped" for one in copies[which]),
+            "places": sum(one["count"] for one in group) if path else None,
+            "first": first(group), "last": last(group),
+        }
+        for (which, (what, path)), group in told.items()
+    ]  # fmt: skip
+
+
 def daily(events):
     return [
         {

@@ -111,6 +111,19 @@ def test_without_duckdb_it_says_what_to_install(path, monkeypatch):
     assert "taskshim[audit]" in result.stderr
 
 
+def test_without_jinja_only_the_page_is_missing(path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    assert run("report", path).exit_code == 0
+    result = run("report", path, "--format", "html")
+    assert result.exit_code == 2
+    assert "Jinja2 is missing: pip install 'taskshim[audit]'" in result.stderr
+
+
+def test_the_page_in_a_file(path, tmp_path):
+    assert run("report", path, "--format", "html", "-o", str(tmp_path / "report.html")).exit_code == 0
+    assert (tmp_path / "report.html").read_text("utf-8").startswith("<!doctype html>")
+
+
 def test_a_whole_log_is_verified(path):
     result = run("verify", path)
     assert result.exit_code == 0

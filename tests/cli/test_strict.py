@@ -18,6 +18,8 @@ SAFE = {
     "identity": {"sources": ["header"]},
     "audit": {"path": "audit.jsonl"},
 }
+ASKING = {"url": "https://i.example/i", "issuer": "i", "auth": "bearer", "client_secret": "secret"}
+SHADOW = {"tools": ["search"]}
 SERVICE = {**UPSTREAM, "credentials": "service", "service_token": "secret"}
 
 
@@ -36,6 +38,11 @@ def folder(tmp_path, monkeypatch):
 CASES = [
     ("identity.sources", {"identity": {"sources": []}}, {"identity": {"sources": ["token"]}}),
     (
+        "identity.anonymous",
+        {"identity": {"sources": ["header"], "anonymous": True}},
+        {"identity": {"sources": ["header"], "anonymous": False}},
+    ),
+    (
         "upstream.credentials",
         {"upstream": [SERVICE], "identity": {"sources": ["header", "token"]}},
         {"upstream": [SERVICE, {**UPSTREAM, "name": "other"}], "identity": {"sources": ["token"]}},
@@ -49,6 +56,11 @@ CASES = [
         "identity.header.trusted_proxies",
         {"identity": {"sources": ["header"], "header": {"trusted_proxies": ["0.0.0.0/0"]}}},
         {"identity": {"sources": ["header"], "header": {"trusted_proxies": ["10.0.0.0/8", "fd00::/8"]}}},
+    ),
+    (
+        "identity.introspection.audience",
+        {"identity": {"sources": ["introspection"], "introspection": ASKING}},
+        {"identity": {"sources": ["introspection"], "introspection": {**ASKING, "audience": ["a"]}}},
     ),
     (
         "listen.allowed_hosts",
@@ -72,6 +84,17 @@ CASES = [
     ("ledger.synchronous", {"ledger": {"synchronous": "normal"}}, {"ledger": {"synchronous": "full"}}),
     ("cutover.sunset", {"cutover": {"sunset": date(2026, 11, 29)}}, {"cutover": {"sunset": TODAY}}),
     (
+        "cutover.shadow",
+        {
+            "upstream": [UPSTREAM, {**UPSTREAM, "name": "new"}],
+            "cutover": {"shadow": {**SHADOW, "upstream": "new"}},
+        },
+        {
+            "upstream": [UPSTREAM, {**SERVICE, "name": "new"}],
+            "cutover": {"shadow": {**SHADOW, "upstream": "new"}},
+        },
+    ),
+    (
         "ownership.adopt_until",
         {"ownership": {"adopt_until": datetime(2026, 11, 29, tzinfo=UTC)}},
         {"ownership": {"adopt_until": datetime(2026, 11, 29, tzinfo=UTC) + timedelta(days=1)}},
@@ -92,6 +115,7 @@ def test_warns_of_what_is_not_for_production(key, bad, good):
 FILES = {
     "ledger.path": ({"ledger": {"path": "it"}}, 0o600, 0o640),
     "audit.path": ({"audit": {"path": "it"}}, 0o600, 0o640),
+    "audit.key_file": ({"audit": {"path": "audit.jsonl", "key_file": "it"}}, 0o600, 0o640),
     "identity.key_file": ({"identity": {"sources": ["header"], "key_file": "it"}}, 0o600, 0o640),
     "identity.api_key.file": (
         {"identity": {"sources": ["api_key"], "api_key": {"file": "it"}}},
@@ -113,11 +137,11 @@ def test_warns_of_a_file_that_is_open_to_others(key, folder):
 
 
 @pytest.mark.rule("OWN-STORE")
-@pytest.mark.parametrize("key", ["ledger.path", "audit.path", "identity.key_file"])
+@pytest.mark.parametrize("key", ["ledger.path", "audit.path", "audit.key_file", "identity.key_file"])
 def test_warns_of_a_folder_where_anyone_may_put_another_file(key, folder):
     config, _, _ = FILES[key]
     (folder / "open").mkdir()
-    place = {**SAFE, "ledger": {"path": "open/it"}, "audit": {"path": "open/it"}}
+    place = {**SAFE, "ledger": {"path": "open/it"}, "audit": {"path": "open/it", "key_file": "open/it"}}
     place["identity"] = {"sources": ["header"], "key_file": "open/it"}
     (folder / "open").chmod(0o777)
     assert key in warned(place)
@@ -148,6 +172,7 @@ def test_warns_of_secrets_in_a_config_that_is_open_to_everyone(secret, folder):
 
 def test_every_check_is_tried():
     tried = {key for key, _, _ in CASES} | set(FILES) | {"config"}
+    tried.add("cutover.shadow.tools")  # in test_check.py: the servers have to be asked
     assert tried == {one.key for one in CHECKS}
 
 

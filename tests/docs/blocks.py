@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 _FENCE = re.compile(
-    r"^(?P<indent> *)```(?P<kind>\w+)(?P<info>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
+    r"^(?P<indent> *)```(?P<kind>\w+)(?P<info>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$",
+    re.MULTILINE | re.DOTALL,
 )
 _COMMENT = re.compile(r"<!-- ([\w ]+): ([^\n]+?) -->\s*\Z")
 _TITLE = re.compile(r'title="([^"]+)"')

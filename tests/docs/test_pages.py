@@ -1,4 +1,4 @@
-"""The tutorial and the how-tos do what they say: each of their blocks is run, in order, in an empty folder."""
+"""The tutorial and the how-tos do what they say: their blocks are run, in order, in an empty folder."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ from tests.peers.venvs import legacy_python
 
 DOCS = Path(__file__).parents[2] / "docs"
 TUTORIAL = DOCS / "tutorial.md"
-HOW_TOS = sorted((DOCS / "how-to").glob("*.md"))
+HOW_TOS = [DOCS / "identity.md", *sorted((DOCS / "how-to").glob("*.md"))]
 PAGES = [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))]
 FRAGMENT = '[[upstream]]\nurl = "http://127.0.0.1:3000/mcp"\n'
 PATIENCE_S = 60

@@ -86,8 +86,8 @@ class Feed:
     ) -> None:  # fmt: skip
         """Watch the session's open tasks, and those it asked for whose own session is not there."""
         ledger = self._tasks.room.ledger
-        rows = await ledger.list_tasks(
-            ctx.caller.key, after=None, limit=self._tasks_at_most, client_session=session.session_id
+        rows = await ledger.open_tasks_of(
+            ctx.caller.key, client_session=session.session_id, limit=self._tasks_at_most
         )
         for pk in [pk for pk in stream.touched if pk not in shown]:
             row = await ledger.own_task(pk)
@@ -96,7 +96,7 @@ class Feed:
             elif not self._streams.is_open(row.client_session):
                 rows.append(row)
         for row in rows:
-            if row.status not in TERMINAL and row.pk not in shown:
+            if row.pk not in shown:
                 one = shown[row.pk] = _Shown(row, contextlib.ExitStack(), had.pop(row.pk, {}))
                 one.watch.enter_context(self._tasks.watchers.watching(row, stream.wake))
 

@@ -16,7 +16,7 @@ from shim.fronts.modern import ACK, Call, ModernFront
 from shim.fronts.modern_listen import Listening
 from shim.fronts.modern_request import admitted, responses_of, task_id_of
 from shim.fronts.modern_seen import Asked, Seen, of_answer
-from shim.fronts.open_streams import OpenStreams
+from shim.fronts.open_streams import OpenStreams, unless
 from shim.fronts.param_checks import ParamChecks
 from shim.fronts.relay import Relay, Tap
 from shim.fronts.reply import Reply
@@ -175,16 +175,9 @@ class ModernRelay:
         tap = self._listening.tap(asked, subscription.rows)
         stop = asyncio.Event()
         with self._streams.opening(asked.ctx.caller, stop):
-            passing = asyncio.ensure_future(self._pass(asked, params=subscription.params, tap=tap))
-            stopping = asyncio.ensure_future(stop.wait())
-            try:
-                await asyncio.wait((passing, stopping), return_when=asyncio.FIRST_COMPLETED)
-                if passing.done():
-                    return await passing
-            finally:
-                stopping.cancel()
-                passing.cancel()
-            await asyncio.wait((passing,))
+            passed = await unless(stop, self._pass(asked, params=subscription.params, tap=tap))
+            if passed is not None:
+                return passed
             if not asked.reply.streaming:
                 raise UpstreamFault(-32603, "the shim is stopping", 503)
             await call_off(asked.request.id, asked.reply)

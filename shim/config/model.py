@@ -4,10 +4,10 @@ from typing import Self
 
 from pydantic import model_validator
 
+from shim.config.identity import Identity
 from shim.config.routing import parse_rule
 from shim.config.section import Section
 from shim.config.service import (
-    Identity,
     Ledger,
     Mappings,
     Ownership,
@@ -53,9 +53,21 @@ class Config(Section):
         }
         if names and (unknown := known - set(names)):
             raise ValueError(f"cutover: no upstream is called {min(map(str, unknown))!r}")
+        if names and self.cutover.shadow.tools:
+            self._shadowed(names)
         if self.cutover.link is not None and self.cutover.sunset is None:
             raise ValueError("cutover.link: is sent only together with cutover.sunset, which is not set")
         same_port = self.admin.port == self.listen.port != 0
         if self.admin.enabled and same_port and self.admin.host == self.listen.host:
             raise ValueError("admin.port: must not be listen.port")
         return self
+
+    def _shadowed(self, names: list[str]) -> None:
+        """Hold the shadow comparison against the upstreams there are."""
+        target = self.cutover.shadow.upstream
+        if target is not None and target not in names:
+            raise ValueError(f"cutover.shadow.upstream: no upstream is called {target!r}")
+        if len(names) == 1:
+            raise ValueError("cutover.shadow.tools: there is no second upstream to compare with")
+        if target is None and len(names) > 2:  # noqa: PLR2004 - of two the other one
+            raise ValueError("cutover.shadow.upstream: say which of the upstreams gets the copies")

@@ -101,6 +101,46 @@ def _rule(text: str) -> str:
     return text
 
 
+def _named(tools: str) -> str:
+    if not tools.strip("*?"):
+        raise ValueError("names every tool: name those whose calls do no harm")
+    return tools
+
+
+def _reason(reason: str) -> str:
+    if not reason.strip():
+        raise ValueError("say why the place is ignored")
+    return reason
+
+
+class Shadow(Section):
+    """Copies of calls that go to another upstream too, so that what both answer can be compared (SHADOW)."""
+
+    tools: tuple[Annotated[str, AfterValidator(_named)], ...] = Field(
+        default=(), examples=[["search", "get_*"]]
+    )
+    """Tools, by name or glob, whose calls change nothing and may be made twice. Only what stands here is
+    copied, whatever a server says of its tools; empty: nothing."""
+    upstream: str | None = Field(default=None, examples=["new"])
+    """Upstream that gets the copies of calls that went elsewhere. Not set: of two the other one."""
+    percent: Annotated[float, Field(ge=0, le=100)] = 10.0
+    """Share of those calls that is copied."""
+    ignore: dict[Annotated[str, Field(min_length=1)], Annotated[str, AfterValidator(_reason)]] = Field(
+        default_factory=dict, examples=[{"structuredContent.items[].price": "the old server rounds"}]
+    )
+    """Places that are not compared, with all below them, each with the reason: paths as
+    `taskshim audit shadow` prints them, `*` for any one name."""
+    queue: Count = 100
+    """Calls that wait to be copied, and tasks that are waited for until they end, at most; more are dropped
+    and counted."""
+    concurrency: Count = 4
+    """Copies that run at a time."""
+    max_bytes: Bytes = 262_144
+    """Bytes of a call's arguments and answer together; what is larger is not compared."""
+    timeout_ms: SomeMs = 60_000
+    """Milliseconds for a copy, a task's end included; then it is cancelled."""
+
+
 class Cutover(Section):
     """Which upstream a new call goes to, and the end of the old API as its clients are told (SUNSET)."""
 
@@ -120,6 +160,7 @@ class Cutover(Section):
     """Page that explains the change: the Link header, sent only together with Sunset."""
     deprecation: date = date(2026, 7, 28)
     """Day since which the old API is deprecated: the Deprecation header (RFC 9745)."""
+    shadow: Shadow = Shadow()
 
 
 class Audit(Section):
@@ -134,6 +175,10 @@ class Audit(Section):
     """Whether each day (UTC) begins a new file."""
     queue: Count = 100_000
     """Events that wait for the disk at most; more are dropped and counted (audit.dropped)."""
+    key_file: Path | None = Field(default=None, examples=["taskshim-audit.key"])
+    """File of keys that chain the lines, so that `taskshim audit verify --key-file` finds a line that was
+    changed, removed, added or moved; made once with mode 0600. Not set: lines are not chained. The newest
+    key, which stands first, signs from the next start on; the old ones behind it still verify."""
 
 
 class Admin(Section):

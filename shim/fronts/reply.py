@@ -43,6 +43,8 @@ class Reply:
         self._gone = False
         self._carried_by: Callable[[bytes, str | None], str] | None = None
         self._on_answer: Callable[[bytes], Awaitable[None]] | None = None
+        self.said: bytes | None = None
+        """The last message that may have been the answer."""
 
     @property
     def streaming(self) -> bool:
@@ -67,6 +69,8 @@ class Reply:
 
     async def answering(self, message: bytes) -> None:
         """Tell who wants to hear it that this message is about to be sent."""
+        if message:
+            self.said = message
         if self._on_answer is not None:
             await self._on_answer(message)
 

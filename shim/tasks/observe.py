@@ -108,6 +108,7 @@ class Observer:
         await self._questions.close(observed.row)
         await room.holder(row).ended(observed.row)
         await self._results.drop(row.pk)
+        room.changes.ended(observed.row)
         return observed.row
 
     async def missed(self, ctx: Context, row: TaskRow) -> TaskRow:

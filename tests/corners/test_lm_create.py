@@ -10,6 +10,7 @@ from tests.client import RELATED_TASK, TASKS_EXTENSION
 from tests.corners.lm import accept_all, asks, corner, made, more, seen_as
 from tests.corners.ml import HandClock, accept
 from tests.models import check_legacy
+from tests.planted import arguments
 from tests.scripted import Broken, Error, Hang, Raw, Scripted, Stream, text
 
 ERROR: dict[str, Any] = {"code": -32001, "message": "no disk", "data": {"n": 9}}
@@ -193,7 +194,7 @@ async def test_a_question_first_is_the_local_tasks(modern_upstream: Scripted, tm
     assert (second.params["inputResponses"], second.params["requestState"]) == ({"sure": answer}, "state-1")
     assert third.params["inputResponses"] == {"sure": answer}
     assert third.params["requestState"] is None
-    assert [seen.params["arguments"] for seen in (first, second, third)] == [{"n": 1.10}] * 3
+    assert [seen.params["arguments"] for seen in (first, second, third)] == [arguments({"n": 1.10})] * 3
 
 
 @pytest.mark.rule("LM-CREATE", "LM-MRTR")

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 from shim.clock import SystemClock
@@ -12,6 +13,16 @@ from tests.scripted import Scripted, scripted
 # a shared machine is slow at times: how long an example takes says nothing
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+# as the shim's own log: the tracebacks of structlog's default show local variables
+structlog.configure(
+    processors=[
+        *structlog.get_config()["processors"][:-1],
+        structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
+
+pytest_plugins = ["tests.leaks"]
 
 PEER_TIMEOUT_S = 600
 """The first test that needs a peer also makes its environment."""

@@ -19,7 +19,18 @@ from tests.auditing.reader import Page
 from tests.auditing.world import START, Run, busy, write
 
 DAY = timedelta(days=1)
-TRUE = ("callers", "methods", "tools", "clients", "losses", "lenient", "tasks", "upstreams", "errors")
+TRUE = (
+    "callers",
+    "methods",
+    "tools",
+    "clients",
+    "losses",
+    "lenient",
+    "tasks",
+    "upstreams",
+    "shadow",
+    "errors",
+)
 
 
 def told_of(path, events, period=None, off=None, keys=(), tail=b""):

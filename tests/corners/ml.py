@@ -17,6 +17,7 @@ from typing import Any
 
 from shim.app import App, running
 from tests.client import RELATED_TASK, ModernClient
+from tests.planted import MARK
 from tests.scripted import Scripted, task, tool
 from tests.shim import config_for
 
@@ -124,7 +125,7 @@ def elicit(request_id: Any, task_id: str | None = None, message: str = "sure?") 
     params = {
         "mode": "form",
         "message": message,
-        "requestedSchema": {"type": "object", "properties": {"ok": {"type": "boolean"}}},
+        "requestedSchema": {"type": "object", "properties": {"ok": {"type": "boolean", "description": MARK}}},
         **(about(task_id) if task_id else {}),
     }
     return {"jsonrpc": "2.0", "id": request_id, "method": "elicitation/create", "params": params}
@@ -132,4 +133,4 @@ def elicit(request_id: Any, task_id: str | None = None, message: str = "sure?") 
 
 def accept(**content: Any) -> dict[str, Any]:
     """An accepted elicitation."""
-    return {"action": "accept", "content": content}
+    return {"action": "accept", "content": {**content, "planted": MARK}}

@@ -8,7 +8,7 @@ import pytest
 
 from tests.client import RELATED_TASK
 from tests.corners.lm import accept_all, asks, corner, made, more, seen_as
-from tests.corners.ml import HandClock
+from tests.corners.ml import HandClock, accept
 from tests.models import check_legacy
 from tests.scripted import Broken, Error, Hang, Raw, Scripted, Stream, text
 
@@ -189,7 +189,7 @@ async def test_a_question_first_is_the_local_tasks(modern_upstream: Scripted, tm
     assert len({one["id"] for one in asked}) == 2
     assert result.result["content"] == text("ok")["content"]
     first, second, third = modern_upstream.seen("tools/call")
-    answer = {"action": "accept", "content": {"ok": True}}
+    answer = accept(ok=True)
     assert (second.params["inputResponses"], second.params["requestState"]) == ({"sure": answer}, "state-1")
     assert third.params["inputResponses"] == {"sure": answer}
     assert third.params["requestState"] is None

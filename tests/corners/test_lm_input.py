@@ -72,7 +72,7 @@ async def on_get(client: LegacyClient) -> AsyncIterator[OpenStream]:
     [
         ({"result": accept(ok=True)}, accept(ok=True)),
         ({"result": {"action": "decline"}}, {"action": "decline"}),
-        ({"result": {"ok": True}}, accept(ok=True)),
+        ({"result": accept(ok=True)["content"]}, accept(ok=True)),
         ({"error": {"code": -1, "message": "no"}}, {"action": "cancel"}),
     ],
 )

@@ -472,7 +472,7 @@ async def test_a_bare_answer_is_read_as_the_accepted_content(tmp_path: Path) -> 
     async with corner(tmp_path) as mm:
         await asked(mm, "k")
         mm.upstream.on("tasks/update", {"resultType": "complete"})
-        await mm.client.tasks("update", TASK, inputResponses={"k": {"confirm": True}})
+        await mm.client.tasks("update", TASK, inputResponses={"k": accept(confirm=True)["content"]})
         assert sent(mm.upstream.seen("tasks/update")[0])["inputResponses"] == {"k": accept(confirm=True)}
 
 

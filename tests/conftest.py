@@ -6,6 +6,8 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
+from shim.clock import SystemClock
+from tests.provider import Provider, identity_provider
 from tests.scripted import Scripted, scripted
 
 # a shared machine is slow at times: how long an example takes says nothing
@@ -45,3 +47,10 @@ async def modern_upstream() -> AsyncIterator[Scripted]:
     """A scripted upstream without sessions, for the modern era."""
     async with scripted(sessions=False) as server:
         yield server
+
+
+@pytest.fixture
+async def provider() -> AsyncIterator[Provider]:
+    """An identity provider on the machine's clock; see tests/provider.py."""
+    async with identity_provider(SystemClock()) as running:
+        yield running

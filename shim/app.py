@@ -139,8 +139,9 @@ async def running(
             one.fronts = facing.fronts(one)
         activity, traffic = Activity(), Traffic()
         metrics.watch(
-            dropped=lambda: sink.dropped, under_way=lambda: activity.under_way, shadowed=shadow.counts
-        )
+            dropped=lambda: sink.dropped, under_way=lambda: activity.under_way, shadowed=shadow.counts,
+            legacy_callers=lambda: traffic.legacy_callers,
+        )  # fmt: skip
         metrics.parked.set_function(lambda: len(tasks.parked))
         endpoint = Endpoint(
             in_force,

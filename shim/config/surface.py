@@ -55,11 +55,24 @@ class Listen(Section):
     path: Annotated[str, AfterValidator(_endpoint)] = "/mcp"
     """Path of the endpoint that tells the eras apart itself (ERA-DETECT).
     /legacy, /modern and /create-status are served too, each for one kind of client."""
+    public_url: WebUrl | None = Field(default=None, examples=["https://mcp.example.org/mcp"])
+    """URL under which clients know `path`. The protected resource metadata names it, and a 401 or 403 says
+    where that is to be had (RFC 9728); its host is one of `allowed_hosts`."""
     allowed_origins: tuple[Origin, ...] = ()
     """Browser origins that may call, as scheme://host:port. Any other Origin header gets a 403 (ORIGIN)."""
     allowed_hosts: tuple[str, ...] = ()
     """Host headers that are accepted, as host or host:port. Empty: on loopback only loopback names,
     elsewhere all (ORIGIN)."""
+
+    def public_urls(self) -> dict[str, str]:
+        """Give the URL under which clients know each served path; none where `public_url` is not set."""
+        if self.public_url is None:
+            return {}
+        parts = urlsplit(self.public_url)
+        before = f"{parts.scheme}://{parts.netloc}"
+        if parts.path.endswith(self.path):
+            before += parts.path.removesuffix(self.path)
+        return {self.path: self.public_url} | {path: before + path for path in PINNED_PATHS}
 
 
 class Modern(Section):
@@ -86,8 +99,8 @@ class Legacy(Section):
     keepalive_ms: SomeMs = 15_000
     """Milliseconds between comment lines on a quiet stream (LM-RESULT)."""
     replay_ms: SomeMs = 60_000
-    """Milliseconds that a call whose stream broke goes on without its client, and that what its stream
-    carried is kept for a GET with Last-Event-ID (LM-RESUME)."""
+    """Milliseconds that a call whose stream broke, and a session's own stream, go on without their client,
+    and that what they carried is kept for a GET with Last-Event-ID (LM-RESUME)."""
     redeliver_after_ms: SomeMs = 30_000
     """Milliseconds without an answer after which a question is sent once more over a new stream
     (LM-INPUT)."""
@@ -237,9 +250,9 @@ class Limits(Section):
     queue_per_stream: Count = 1000
     """Announcements that wait for a subscription's client; with more it is disconnected (ML-LISTEN)."""
     replay_events: Count = 1000
-    """Messages kept of one call's stream; of more the oldest are not sent again (LM-RESUME)."""
+    """Messages kept of one stream; of more the oldest are not sent again (LM-RESUME)."""
     replay_bytes: Bytes = 16_777_216
-    """Bytes kept of all calls' streams; at the limit the oldest stream cannot be taken up (LM-RESUME)."""
+    """Bytes kept of all streams; at the limit the oldest stream cannot be taken up (LM-RESUME)."""
     slow_reader_ms: SomeMs = 30_000
     """Milliseconds a client may not read at all before it is disconnected."""
     tools: Count = 10_000

@@ -7,6 +7,7 @@ from shim.hub import rawjson
 from shim.ledger.records import InputRow
 from shim.tasks.questions import Questions
 from shim.upstreams.base import Context, Question
+from shim.wire.envelope import legacy_error
 from shim.wire.jsonrpc import Notification
 
 _PROGRESS = "notifications/progress"
@@ -64,6 +65,12 @@ class Overheard:
         if self._open.get(rid) is question:  # some servers ask the next under the same id at once
             del self._open[rid]
         return taken
+
+    async def refuse(self, asked: InputRow, error: bytes | None) -> None:
+        """Tell the server that the client refused its question, as the client said it."""
+        question = self._open.pop(asked.upstream_id or b"", None)
+        if question is not None:
+            await question.refuse(*legacy_error(error or b"{}")[:2])
 
     async def _pass(self, message: Notification) -> None:
         """Pass a notification to a client that still waits for an answer."""

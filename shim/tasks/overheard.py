@@ -47,13 +47,19 @@ class Overheard:
 
     async def question(self, question: Question) -> None:
         """Take a question that the server asks in the middle of the call."""
+        self._open[question.request.id] = question
         self.asks.set()
         await self._settled.wait()
+        if self._open.get(question.request.id) is not question:
+            return  # it was called off meanwhile
         if self._pk is None:
             await question.refuse(_INTERNAL, "the call has ended")
             return
-        self._open[question.request.id] = question
         await self.questions.question(replace(question, task_pk=self._pk))
+
+    def withdrawn(self, request_id: bytes) -> None:
+        """Forget a question that the server called off."""
+        self._open.pop(request_id, None)
 
     async def answer(self, ctx: Context, asked: InputRow) -> bool:
         """Bring an answer to the server; False where it is not taken. Raises SessionLost, UpstreamFault."""

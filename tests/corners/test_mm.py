@@ -17,7 +17,6 @@ from shim.tasks.terminal import End
 from tests.client import MODERN, TASKS_EXTENSION, LegacyClient, ModernClient
 from tests.corners.ml import ALICE, accept
 from tests.corners.mm import TASK, ModernCorner, corner, handle, question, result, sent, shown, spaced, until
-from tests.planted import META
 from tests.scripted import Error, Raw, Seen
 
 pytestmark = pytest.mark.rule("MM-1")
@@ -294,10 +293,7 @@ STATES: dict[str, dict[str, Any]] = {
     "failed": {"error": {"code": -32001, "message": "no", "data": [1]}, "statusMessage": "no"},
     "cancelled": {},
 }
-BARE = {
-    "content": [{"type": "text", "text": "hi", "_meta": META}],
-    "structuredContent": {"resultType": 1, "n": 1.1},
-}
+BARE = {"content": result("hi")["content"], "structuredContent": {"resultType": 1, "n": 1.1}}
 
 
 @pytest.mark.parametrize("state", STATES)

@@ -56,6 +56,10 @@ class Trace:
     outcome: Outcome | None = None
     code: int | None = None
     http_status: int | None = None
+    sunset: str | None = None
+    """What became of a request that came after the old API's end: served, warned, refused."""
+    rerouted_for: str | None = None
+    """Why it goes to another upstream than the rules name: down, tool."""
     _ended = False
 
     def __init__(
@@ -145,6 +149,11 @@ class Trace:
         """Write why the request is refused; that is its outcome too."""
         self.outcome = "denied"
         self._sink.emit(Denied(reason=reason, task_id=_bounded(self.task_id), **self._common()))
+
+    def rerouted(self, wanted: str, reason: str) -> None:
+        """Write that the request goes to another upstream than the rules name."""
+        self.rerouted_for = reason
+        self.event("rerouted", wanted=wanted, reason=reason, tool=_bounded(self.tool))
 
     def event(self, name: str, **fields: Any) -> None:
         """Write an event of that name with this request's context. KeyError, TypeError: no such event."""

@@ -18,6 +18,7 @@ class _Minute:
     requests: Counter[str] = field(default_factory=Counter)
     legacy: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
+    alone: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class Share:
     requests: int
     legacy: int
     errors: int
+    alone: int
+    """Calls of tools that it alone has, which the rules send elsewhere."""
 
 
 class Traffic:
@@ -46,6 +49,8 @@ class Traffic:
             minute.legacy[name] += 1
         if trace.outcome == "error":
             minute.errors[name] += 1
+        if trace.rerouted_for == "tool":
+            minute.alone[name] += 1
 
     def of(self, upstream: str) -> Share:
         """Give an upstream's part."""
@@ -55,4 +60,5 @@ class Traffic:
             sum(minute.requests[upstream] for minute in young),
             sum(minute.legacy[upstream] for minute in young),
             sum(minute.errors[upstream] for minute in young),
+            sum(minute.alone[upstream] for minute in young),
         )

@@ -69,7 +69,8 @@ class Admin:
             wanted = rawjson.decode(await http.content.read(_CHANGE_BYTES))
             if not isinstance(wanted, dict):
                 return web.Response(status=400, text="expected an object\n")
-            self._steering.change(wanted, by=str(wanted.get("by", http.remote))[:_BY_CHARS])
+            by = f"{str(wanted.get('by', 'somebody'))[:_BY_CHARS]} from {http.remote}"
+            self._steering.change(wanted, by=by)
         except ValueError as exc:  # of JSON, or of a rule
             return web.Response(status=400, text=f"{_first_line(exc)}\n")
         return _json(await self._steering.status())

@@ -147,7 +147,7 @@ async def running(
             lambda: sink.emit(InstanceStopped(version=__version__, config_digest=digest(live.in_force)))
         )
         _tend(stands, facing)
-        room.start(Draining(live, ledger, routes.idle, sink, clock).run(), "drain")
+        room.start(Draining(live, tasks, routes.idle).run(), "drain")
         await _sign_of_life(stack, room, Alive(ledger, activity, sink))
         admin = Admin(in_force, metrics, ledger, stands, steering)
         server = server_of(

@@ -9,7 +9,7 @@ from shim.steering import Left, in_the_way
 from tests.client import LegacyClient, ModernClient
 from tests.corners.ml import ALICE, HandClock, accept, elicit
 from tests.corners.two import BOB, pair, ran
-from tests.scripted import task, text, tool
+from tests.scripted import Error, task, text, tool
 
 
 @pytest.mark.parametrize(
@@ -181,6 +181,30 @@ async def test_a_drained_session_that_nobody_comes_back_to_ends_too(tmp_path: Pa
         assert (await alice.request("ping", {})).status == 404
         assert (await bob.request("ping", {})).status == 200
     assert [one["reason"] for one in both.events("session.closed")] == ["drained"]
+
+
+@pytest.mark.rule("CUTOVER-DRAIN")
+async def test_a_result_that_nobody_fetched_is_kept_before_its_server_goes(tmp_path: Path) -> None:
+    clock = HandClock()
+    async with (
+        pair(tmp_path, "new", clock=clock) as both,
+        LegacyClient(both.app.url, headers=ALICE) as client,
+    ):
+        both.app.reload(both.config())
+        await client.initialize()
+        task_id = await ran(client, task={})
+        both.old.on("tasks/get", lambda seen: task(seen.params["taskId"], "completed"))
+        both.old.on("tasks/result", text("done"))
+        both.app.reload(both.config("new", drain=("old",)))
+        while not (await both.app.steering.status())["upstreams"]["old"]["can_be_switched_off"]:
+            clock.advance(2_000)
+            await asyncio.sleep(0)
+        both.old.forget()
+        both.old.on("tasks/result", Error(-32603, "gone"))
+        assert (await client.request("ping", {})).status == 404
+        client.session, client.initialized = None, False
+        await client.initialize()
+        assert (await client.tasks("result", task_id)).result["content"] == text("done")["content"]
 
 
 @pytest.mark.rule("CUTOVER-DRAIN")

@@ -1,5 +1,7 @@
 """The cells, each a function of the run: it starts what it needs, measures, adds rows and targets."""
 
+import contextlib
+import statistics
 import subprocess
 import time
 from collections.abc import Callable
@@ -14,6 +16,8 @@ from benchmarks.upstream import POLL_INTERVAL_MS
 
 WAITERS = 100
 CREATORS = 64
+AUDIT_TURNS = 4
+"""Turns of the cell `audit` a round: it looks for a small difference of two large figures."""
 STREAMS = 1_000
 HELD, WAITED = 10_000, 100
 PEER_JOB = {"tool": "slow_compute", "arguments": '{"label":"bench","seconds":86400}'}
@@ -55,6 +59,34 @@ def call(bench: Bench) -> None:
         )
     share = (rows["LL"].rate or 0) / base.rate
     bench.target("LL tools/call, share of the pass-through's requests/s", share, 0.7, at_most=False)
+
+
+def audit(bench: Bench) -> None:
+    """The audit log's part of a relayed call: shims without it, with it, with chained lines take turns."""
+    with canned(bench.directory) as upstream, contextlib.ExitStack() as stack:
+        ways = {
+            "no audit log": {"path": None},
+            "audit log": {},
+            "audit log, chained": {"key_file": str(bench.directory / "audit.key")},
+        }
+        shims = {
+            who: stack.enter_context(shim(bench.directory, f"shim-audit-{n}", upstream, audit=settings))
+            for n, (who, settings) in enumerate(ways.items())
+        }
+        runs: dict[str, list[Figures]] = {who: [] for who in ways}
+        for number in range(AUDIT_TURNS * bench.rounds):
+            # each goes first in its turn: what the machine does meanwhile disturbs all alike
+            order = [*ways, *ways][number % len(ways) :][: len(ways)]
+            for who in order:
+                runs[who].append(bench.load("call", shims[who], connections=CLIENTS))
+    cost_us = {who: [one.cpu_us(shims[who].name) for one in found] for who, found in runs.items()}
+    without, *those = ways
+    for who in ways:
+        more = [a - b for a, b in zip(cost_us[who], cost_us[without], strict=True)]
+        bench.row("audit", shims[who], median(runs[who]), who=f"LL, {who}")
+        if who in those:
+            what = f"CPU a request of the {who}, median of {len(more)} pairs"
+            bench.target(what, statistics.median(more), 15, at_most=True, unit=" us")
 
 
 def poll(bench: Bench) -> None:
@@ -202,6 +234,7 @@ def held(service: Service) -> int:
 
 CELLS: dict[str, Callable[[Bench], None]] = {
     "call": call,
+    "audit": audit,
     "poll": poll,
     "wait": wait,
     "create": create,

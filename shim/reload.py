@@ -8,6 +8,7 @@ import structlog
 
 from shim.audit.events import AuditSink, ConfigReloaded
 from shim.callers.keys import Keys
+from shim.callers.provider import Providers
 from shim.callers.resolve import build_resolver
 from shim.clock import Clock
 from shim.config import Config, changed_keys, service_token
@@ -16,7 +17,7 @@ from shim.fronts.endpoint import Endpoint
 from shim.fronts.guard import Guard
 from shim.fronts.sunset import Sunset
 from shim.hub.dialect import Dialect
-from shim.standing import Stand
+from shim.standing import Stand, all_judged
 from shim.steering import tell_cutover
 
 log = structlog.get_logger("shim")
@@ -47,6 +48,7 @@ class Reload:
     started: Config
     live: Live
     keys: Keys
+    providers: Providers
     sink: AuditSink
     endpoint: Endpoint
     stands: Mapping[str, Stand]
@@ -56,8 +58,8 @@ class Reload:
     def __call__(self, new: Config) -> None:
         """Swap what can be swapped and say what cannot. Raises ConfigError; then all is as it was."""
         old = self.live.in_force
-        judged = all(one.judged for one in self.stands.values())
-        resolver = build_resolver(new.identity, self.keys, judged=judged)
+        judged = all_judged(self.stands)
+        resolver = build_resolver(new.identity, self.keys, self.providers, judged=judged)
         settings = {one.name: one for one in new.upstream}
         tokens = {name: service_token(settings[name]) for name in self.stands.keys() & settings.keys()}
 

@@ -14,7 +14,7 @@ from shim.callers.vouch import CredentialStore, VouchBook
 from shim.clock import Clock
 from shim.config import Config, service_token
 from shim.config.service import UpstreamConfig
-from shim.fronts.routes import Front, forwarded
+from shim.fronts.routes import Front
 from shim.hub.dialect import Dialect
 from shim.ledger.protocol import Ledger
 from shim.upstreams.authority import Authority
@@ -26,6 +26,7 @@ from shim.upstreams.prober import Prober
 from shim.upstreams.probing import Probed, probe
 from shim.upstreams.stdio.serving import BRIDGE_URL, CallerAuthority, bridge_of, serving
 from shim.wire.era import Era
+from shim.wire.headers import passed_on
 
 log = structlog.get_logger("shim")
 
@@ -95,7 +96,7 @@ class Stand:
     async def has_tool(self, http: web.BaseRequest, caller: Caller, tool: str) -> bool | None:
         """Tell whether it lists a tool; None where it cannot be asked (CUTOVER-TOOL)."""
         trace = Trace.background(self._sink, upstream=self.name)
-        ctx = Context(caller=caller, trace=trace, headers=forwarded(self, http))
+        ctx = Context(caller=caller, trace=trace, headers=passed_on(http.headers, self.forwarded))
         return await self._offering.has(self.behind.main, ctx, tool)
 
     def _changed(self, up: bool, evidence: str) -> None:  # noqa: FBT001 - what a link says
@@ -117,6 +118,11 @@ class Stand:
         self.authority.sign(token, settings.fixed_headers())
         self.authority.vouches.vouch_ms = config.identity.vouch_ms
         self.authority.held.hold_ms = config.identity.credential_hold_ms
+
+
+def all_judged(stands: Mapping[str, Stand]) -> bool:
+    """Tell whether each upstream sees the callers' own credentials (OWN-VOUCH)."""
+    return all(one.judged for one in stands.values())
 
 
 def _forwarded(settings: UpstreamConfig) -> tuple[str, ...]:

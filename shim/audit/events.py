@@ -187,6 +187,19 @@ class UpstreamUp(_Upstream, tag="upstream.up", frozen=True):
     """An upstream answers again."""
 
 
+class ProviderDown(Event, tag="provider.down", frozen=True, kw_only=True):
+    """An identity provider stopped giving answers that can be used."""
+
+    source: str
+    evidence: str
+
+
+class ProviderUp(Event, tag="provider.up", frozen=True, kw_only=True):
+    """An identity provider answers again."""
+
+    source: str
+
+
 class ConfigReloaded(Event, tag="config.reloaded", frozen=True, kw_only=True):
     """The config was read again; `changed` names the keys."""
 
@@ -217,6 +230,27 @@ class SunsetPassed(Event, tag="sunset", frozen=True, kw_only=True):
 
     action: str
     method: str | None = None
+
+
+class _OfShadow(Event, frozen=True, kw_only=True):
+    tool: str
+    other: str
+    """The upstream that the copy went to; `upstream` is the one whose answer the client got."""
+
+
+class ShadowCompared(_OfShadow, tag="shadow.compared", frozen=True, kw_only=True):
+    """A sampled call's copy was dealt with; `reason` says why there was nothing to compare (SHADOW)."""
+
+    outcome: Literal["same", "different", "skipped"]
+    reason: str | None = None
+
+
+class ShadowDiff(_OfShadow, tag="shadow.diff", frozen=True, kw_only=True):
+    """Two upstreams' answers to one call differ: where, how, how often; never the values (SHADOW)."""
+
+    path: str
+    kind: str
+    count: int
 
 
 class InstanceStarted(Event, tag="instance.started", frozen=True, kw_only=True):

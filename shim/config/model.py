@@ -4,10 +4,10 @@ from typing import Self
 
 from pydantic import model_validator
 
+from shim.config.identity import Identity
 from shim.config.routing import parse_rule
 from shim.config.section import Section
 from shim.config.service import (
-    Identity,
     Ledger,
     Mappings,
     Ownership,
@@ -50,6 +50,8 @@ class Config(Section):
             raise ValueError("upstream: two of them have the same name")
         if names:
             self._knows_upstreams(names)
+            if self.cutover.shadow.tools:
+                self._shadowed(names)
         self._ends_in_order()
         same_port = self.admin.port == self.listen.port != 0
         if self.admin.enabled and same_port and self.admin.host == self.listen.host:
@@ -75,3 +77,13 @@ class Config(Section):
             raise ValueError("cutover.sunset: must not be before cutover.deprecation")
         if cutover.sunset is None and cutover.after_sunset != "serve":
             raise ValueError("cutover.after_sunset: needs cutover.sunset, which is not set")
+
+    def _shadowed(self, names: list[str]) -> None:
+        """Hold the shadow comparison against the upstreams there are."""
+        target = self.cutover.shadow.upstream
+        if target is not None and target not in names:
+            raise ValueError(f"cutover.shadow.upstream: no upstream is called {target!r}")
+        if len(names) == 1:
+            raise ValueError("cutover.shadow.tools: there is no second upstream to compare with")
+        if target is None and len(names) > 2:  # noqa: PLR2004 - of two the other one
+            raise ValueError("cutover.shadow.upstream: say which of the upstreams gets the copies")

@@ -18,13 +18,15 @@ from shim.config import Config
 from shim.fronts.guard import Guard, Route, cors, preflight
 from shim.fronts.legacy_request import exchange_name, session_header
 from shim.fronts.reply import Reply, SlowReader
-from shim.fronts.routes import Arrival, Routes, Standing, forwarded
+from shim.fronts.routes import Arrival, Routes, Standing
 from shim.fronts.sunset import Sunset
+from shim.shadow.shadow import Shadow
 from shim.upstreams.base import Context
 from shim.upstreams.faults import fault_of
 from shim.upstreams.http import Denied, NeverSent
 from shim.wire.era import Era, classify
 from shim.wire.errors import internal, too_many
+from shim.wire.headers import passed_on
 from shim.wire.jsonrpc import Message, Request, read_client, write_error
 from shim.wire.statuses import status_of_fault
 
@@ -46,6 +48,7 @@ class Endpoint:
         metrics: Metrics,
         traffic: Traffic,
         sunset: Sunset,
+        shadow: Shadow,
     ) -> None:
         self._config = config
         self._guard = guard
@@ -56,6 +59,7 @@ class Endpoint:
         self._metrics = metrics
         self._traffic = traffic
         self._sunset = sunset
+        self._shadow = shadow
         self._under_way = 0
 
     async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
@@ -109,7 +113,7 @@ class Endpoint:
         era = classify(http.headers, message, route.era)
         trace.era = era.value
         session_id = session_header(http) if era is Era.LEGACY else None
-        caller = self._resolver.resolve(http.headers, http.remote, session_id=session_id)
+        caller = await self._resolver.resolve(http.headers, http.remote, session_id=session_id)
         trace.caller, trace.caller_kind, trace.caller_label = caller.key, caller.kind, caller.label
         if era is Era.LEGACY:
             trace.method = exchange_name(http, message)
@@ -122,14 +126,27 @@ class Endpoint:
             trace.rerouted(way.wanted, way.reason)
         with self._routes.under_way(arrival, way):
             try:
-                return await _serve(way.standing, arrival, way.message, route, trace, reply)
+                return await self._serve(way.standing, arrival, way.message, route, trace, reply)
             except NeverSent:
                 # of a call that had more than this one exchange, something may have run
                 if way.fallback is None or reply.streaming or trace.upstream_calls > 1:
                     raise
             wanted, trace.upstream = way.standing.name, way.fallback.name
             trace.rerouted(wanted, "down")
-            return await _serve(way.fallback, arrival, way.message, route, trace, reply)
+            return await self._serve(way.fallback, arrival, way.message, route, trace, reply)
+
+    async def _serve(
+        self, standing: Standing, arrival: Arrival, message: Message | None, route: Route, trace: Trace,
+        reply: Reply,
+    ) -> web.StreamResponse:  # fmt: skip
+        """Let an upstream's front answer."""
+        http, front = arrival.http, standing.fronts[arrival.era]
+        trace.towards(front.upstream.name, front.upstream.dialect.era, front.upstream.dialect.name)
+        headers = passed_on(http.headers, standing.forwarded)
+        ctx = Context(caller=arrival.caller, trace=trace, headers=headers)
+        answer = await front.handle(http, message, ctx, reply, pinned=route.dialect)
+        self._shadow.seen(front.upstream.name, message, trace, reply.said)
+        return answer
 
     async def _fault(
         self, exc: Exception, message: Message | None, trace: Trace, reply: Reply
@@ -149,13 +166,3 @@ class Endpoint:
         reply.failed()
         reply.add_headers(fault.headers)
         return await reply.send(write_error(message_id, fault.code, fault.message, fault.data), status)
-
-
-async def _serve(
-    standing: Standing, arrival: Arrival, message: Message | None, route: Route, trace: Trace, reply: Reply
-) -> web.StreamResponse:
-    """Let an upstream's front answer."""
-    http, front = arrival.http, standing.fronts[arrival.era]
-    trace.towards(front.upstream.name, front.upstream.dialect.era, front.upstream.dialect.name)
-    ctx = Context(caller=arrival.caller, trace=trace, headers=forwarded(standing, http))
-    return await front.handle(http, message, ctx, reply, pinned=route.dialect)

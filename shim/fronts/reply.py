@@ -44,6 +44,8 @@ class Reply:
         self._names_events = True
         self._carried_by: Callable[[bytes, str | None], str] | None = None
         self._on_answer: Callable[[bytes], Awaitable[None]] | None = None
+        self.said: bytes | None = None
+        """The last message that may have been the answer."""
 
     @property
     def streaming(self) -> bool:
@@ -72,6 +74,8 @@ class Reply:
 
     async def answering(self, message: bytes) -> None:
         """Tell who wants to hear it that this message is about to be sent."""
+        if message:
+            self.said = message
         if self._on_answer is not None:
             await self._on_answer(message)
 
@@ -132,6 +136,10 @@ class Reply:
             self._endures = self.resumable = True
         await self.open_stream()
         await self._write(encode_event(message, event_id=event_id if self._names_events else None))
+
+    async def prime(self, event_id: str) -> None:
+        """Give the client an event id to come back with, on an event that says nothing. Raises SlowReader."""
+        await self._write(encode_event(b"", event_id=event_id, event=None))
 
     async def raw_frame(self, frame: bytes) -> None:
         """Pass a frame of an upstream's stream on as it came. Raises SlowReader."""

@@ -241,11 +241,6 @@ def _client(message: Message | None) -> str:
     return rawjson.string(rawjson.object_or_empty(info).get("name")) or "unknown"
 
 
-def forwarded(standing: Standing, http: web.BaseRequest) -> list[tuple[str, str]]:
-    """Give a request's headers that are passed on to an upstream (HEADERS)."""
-    return [(name, value) for name in standing.forwarded for value in http.headers.getall(name, ())]
-
-
 @lru_cache(maxsize=16)
 def parsed(rules: tuple[str, ...]) -> tuple[Rule, ...]:
     """Read the rules of a config, which were checked."""

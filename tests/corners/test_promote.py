@@ -14,6 +14,7 @@ from tests.client import TASKS_EXTENSION, LegacyClient, ModernClient
 from tests.corners.lm import DISCOVER, WITHOUT_TASKS, more
 from tests.corners.ml import ALICE, HandClock, accept, elicit
 from tests.corners.mm import until
+from tests.planted import arguments
 from tests.scripted import EXPERIMENTAL, Error, Scripted, Stream, scripted, tool
 from tests.shim import config_for
 
@@ -102,7 +103,7 @@ async def test_a_modern_client_gets_a_handle_at_once_and_the_result_when_it_is_t
         ended = await one.shown(task_id, "completed")
     assert discovered["capabilities"]["extensions"]["io.modelcontextprotocol/tasks"] == {}
     assert "task" not in sent.params
-    assert sent.params["arguments"] == {"n": 1}
+    assert sent.params["arguments"] == arguments({"n": 1})
     assert ended["result"]["content"] == text("done")["content"]
     assert ended["result"]["structuredContent"] == {"big": 9007199254740993}
 
@@ -544,3 +545,24 @@ async def test_a_subscription_has_what_the_shim_and_what_the_server_say(tmp_path
                 await feed.result({"resultType": "complete"})
                 [over] = await stream.rest()
                 assert (over["id"], over["result"]["resultType"]) == ("L", "complete")
+
+
+@pytest.mark.rule("PROMOTE-1", "ML-LISTEN", "MM-1")
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("tasks", [NAMED, {**NAMED, "promote_after_ms": 500}], ids=["at once", "in a while"])
+async def test_one_that_is_promoted_later_is_heard_too(
+    tmp_path: Path, era: str, tasks: Mapping[str, Any]
+) -> None:
+    async with world(tmp_path, era, tasks) as one:
+        call = one.upstream.stream("tools/call")
+        async with one.modern.stream(LISTEN, {"notifications": [TOLD]}, id="L") as stream:
+            assert (await stream.message())["params"]["notifications"] == {"taskIds": []}
+            made = asyncio.create_task(one.made())
+            await call.opened()
+            one.clock.advance(500)
+            task_id = await made
+            first = (await stream.message())["params"]
+            assert (first["taskId"], first["status"]) == (task_id, "working")
+            await call.result(text("done"))
+            ended = (await stream.message())["params"]
+            assert (ended["taskId"], ended["status"]) == (task_id, "completed")

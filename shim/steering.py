@@ -57,7 +57,11 @@ class Steering:
 
     async def status(self) -> dict[str, Any]:
         """Tell where new calls go, what each upstream still has, and whether it can be switched off."""
-        cutover, stats = self.live.in_force.cutover, await self.ledger.stats()
+        cutover = self.live.in_force.cutover
+        # before the tasks are counted: a call that ends meanwhile is in one of the two
+        under_way = {name: self.activity.at(name) for name in self.stands}
+        parked = {name: self.parked.at(name) for name in self.stands}
+        stats = await self.ledger.stats()
         default = cutover.default or next(iter(self.stands))
         all_requests = sum(self.traffic.of(name).requests for name in self.stands)
         upstreams = {}
@@ -67,8 +71,8 @@ class Steering:
                 open_tasks=sum(tasks.get(state, 0) for state in _OPEN),
                 oldest_open_ms=stats.oldest_open.get(name),
                 sessions=stats.client_sessions.get(name, 0),
-                under_way=self.activity.at(name),
-                parked=self.parked.at(name),
+                under_way=under_way[name],
+                parked=parked[name],
                 alone=share.alone,
             )
             why = in_the_way(name, default, cutover.rules, left, self.clock.now_ms())

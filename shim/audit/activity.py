@@ -42,8 +42,10 @@ class Activity:
         return len(self._open)
 
     def at(self, upstream: str) -> int:
-        """Count what is under way at an upstream and will end by itself."""
-        return sum(trace.upstream == upstream and trace.method not in _STREAMS for trace in list(self._open))
+        """Count what is under way at an upstream and will end by itself, or may yet go there."""
+        return sum(
+            trace.upstream in {upstream, None} and trace.method not in _STREAMS for trace in self._open
+        )
 
     def alive(self, *, connected: Sequence[Connected], dropped: int) -> InstanceAlive:
         """Tell the minute that passed and begin the next one; `connected` are the open legacy sessions."""

@@ -163,7 +163,7 @@ async def test_the_old_server_is_drained_and_taken_away(
         if event["event"] == "request" and event["outcome"] != "ok" and event.get("http_status") != GONE
     ]  # fmt: skip
     assert failed == []
-    print(f"{outcomes}, then: {'; '.join(reasons)}; killed")  # noqa: T201
+    print(f"{outcomes}; it waited for: {'; '.join(reasons[:3])} ... {reasons[-1]}; then killed")  # noqa: T201
 
 
 @pytest.mark.rule("CUTOVER-FALLBACK")

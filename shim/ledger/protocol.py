@@ -135,6 +135,9 @@ class Ledger(Protocol):
     async def session_of(self, caller: str, session_id: str) -> SessionRow | None:
         """Give a caller's session (LL-OWN)."""
 
+    async def session_owner(self, session_id: str) -> str | None:
+        """Give whose a session is, for the log; None where there is none."""
+
     async def sessions(self, caller: str, upstream: str, side: str) -> list[SessionRow]:
         """Give a caller's open sessions."""
 

@@ -57,9 +57,18 @@ class Sessions(Part):
         return await self._sessions.get_or_read(session_id, lambda: self._read_session(session_id))
 
     async def session_of(self, caller: str, session_id: str) -> SessionRow | None:
-        """Give a caller's session."""
-        row = await self.session(session_id)
-        return row if row is not None and row.caller == caller else None
+        """Give a caller's session; for a foreign one and for none the same is read (OWN-CHECK)."""
+        known = self._sessions.get(session_id)
+        if known is None:
+            return await self._sessions.get_or_read(session_id, lambda: self._read_of(caller, session_id))
+        return known if known.caller == caller else await self._read_of(caller, session_id)
+
+    async def session_owner(self, session_id: str) -> str | None:
+        """Give whose a session is, for the log; None where there is none. What is read is always the same."""
+        [[caller]] = await self._db.read(
+            "SELECT (SELECT caller FROM session WHERE session_id = ?)", session_id
+        )
+        return None if caller is None else str(caller)
 
     async def sessions(self, caller: str, upstream: str, side: str) -> list[SessionRow]:
         """Give a caller's open sessions; nobody has none to share."""
@@ -149,6 +158,13 @@ class Sessions(Part):
 
     async def _write(self, session_id: str, statement: Statement) -> None:
         await self._db.write(statement, then=lambda _: self.forget_sessions(session_id))
+
+    async def _read_of(self, caller: str, session_id: str) -> SessionRow | None:
+        found = await self._db.read(
+            f"SELECT {_COLUMNS} FROM session WHERE session_id = ? AND caller = ?",  # noqa: S608
+            session_id, caller,
+        )  # fmt: skip
+        return rows.session(found[0]) if found else None
 
     async def _read_session(self, session_id: str) -> SessionRow | None:
         found = await self._db.read(f"SELECT {_COLUMNS} FROM session WHERE session_id = ?", session_id)  # noqa: S608

@@ -150,6 +150,9 @@ class Ledger(Protocol):
         One that has a task open stays. Gives its id.
         """
 
+    async def idle_sessions(self, upstream: str, *, limit: int) -> list[SessionRow]:
+        """Give open sessions of legacy clients at an upstream that have no open task."""
+
     async def connected(self) -> list[Connected]:
         """Count the sessions that legacy clients have open, by caller and client."""
 

@@ -21,15 +21,18 @@ _CONNECTED = (
     "SELECT caller, caller_kind, client_name, client_version, count(*) FROM session "
     "WHERE side = 'client' AND closed = 0 GROUP BY 1, 2, 3, 4"
 )
-_CLOSE_IDLEST = """
+_OPEN_TASKS = """
+EXISTS (SELECT 1 FROM task INDEXED BY task_by_client_session
+    WHERE task.caller = session.caller AND client_session = session.session_id
+        AND ended_ms IS NULL AND purged_ms IS NULL)
+"""
+_CLOSE_IDLEST = f"""
 UPDATE session SET closed = 1 WHERE session_id = (
     SELECT session_id FROM session WHERE caller = ? AND side = 'client' AND closed = 0 AND used_ms < ?
-        AND NOT EXISTS (SELECT 1 FROM task INDEXED BY task_by_client_session
-            WHERE task.caller = session.caller AND client_session = session.session_id
-                AND ended_ms IS NULL AND purged_ms IS NULL)
+        AND NOT {_OPEN_TASKS}
     ORDER BY used_ms LIMIT 1)
 RETURNING session_id
-"""
+"""  # noqa: S608 - made of constants
 _STATED_CHARS = 200
 """Bound of what a client states about itself in the log."""
 _TOUCH = (
@@ -99,6 +102,15 @@ class Sessions(Part):
             return None
 
         return await self._db.write((_CLOSE_IDLEST, (caller, before_ms)), then=closed)
+
+    async def idle_sessions(self, upstream: str, *, limit: int) -> list[SessionRow]:
+        """Give open sessions of legacy clients at an upstream that have no open task."""
+        found = await self._db.read(
+            f"SELECT {_COLUMNS} FROM session WHERE upstream = ? AND side = 'client' AND closed = 0 "  # noqa: S608
+            f"AND NOT {_OPEN_TASKS} LIMIT ?",
+            upstream, limit,
+        )  # fmt: skip
+        return [rows.session(row) for row in found]
 
     async def connected(self) -> list[Connected]:
         """Count the sessions that legacy clients have open, by caller and client."""

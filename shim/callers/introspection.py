@@ -122,7 +122,9 @@ class IntrospectionSource:
                 replace(credential, expires_ms=None if ends_ms is None else ends_ms - settings.leeway_ms),
             )  # fmt: skip
         except Refused as refused:
-            return _Known(refused, now_ms + settings.negative_ms)
+            # as it was raised it would hold on to the token by its frames
+            kept = Refused(refused.reason, refused.message)
+            return _Known(kept, now_ms + settings.negative_ms)
         reused_ms = now_ms + settings.cache_ms
         return _Known(caller, reused_ms if ends_ms is None else min(reused_ms, ends_ms))
 

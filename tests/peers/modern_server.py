@@ -3,9 +3,9 @@
     python modern_server.py [--host H] [--port N] [--json]
     python modern_server.py --stdio
 
-Prints `listening on <port>` when it accepts connections, or speaks on standard input and output. Where it has a tool of legacy_server.py it has it
-under the same name; what is a task there is a plain call here, and what asks asks by MRTR. `touch` publishes
-one of each change that a `subscriptions/listen` can hear of.
+Prints `listening on <port>` when it accepts connections, or speaks on standard input and output. Where it has
+a tool of legacy_server.py it has it under the same name; what is a task there is a plain call here, and what
+asks asks by MRTR. `touch` publishes one of each change that a `subscriptions/listen` can hear of.
 """
 
 import argparse

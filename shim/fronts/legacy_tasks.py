@@ -92,7 +92,7 @@ class LegacyTasks:
             if dialect.asks_for_task(asked.message.params):
                 ctx.trace.feature("task param")
                 return await self._create(asked)
-        if session is None and self._upstream.has_sessions and self._differs(asked):
+        if self._roams(asked) or (self._sessionless(asked) and self._differs(asked)):
             return await self._plain(asked)
         lists = dialect.lists_task_support and (self._differs(asked) or self._config.tasks.promote)
         knows = session is None or knows_tasks(session.version)
@@ -130,7 +130,9 @@ class LegacyTasks:
             made = await self._hub.create(asked, call.params, call.ttl_ms)
             self._get_streams.wake(ctx.client_session)
             return made
-        if self._differs(asked) or (session is None and self._upstream.has_sessions):
+        if self._roams(asked):
+            return await self._hub.create(asked, call.params, call.ttl_ms)
+        if self._differs(asked) or self._sessionless(asked):
             with self.passing.creating(session):
                 return await self._hub.create(asked, call.params, call.ttl_ms, session=session)
 
@@ -184,7 +186,8 @@ class LegacyTasks:
         row = await self._hub.own(asked)
         if self._relayed(asked, row):
             return await self._relay_result(asked, row)
-        if row.local and asked.session is not None:
+        elsewhere = row.local or row.upstream != self._upstream.name
+        if elsewhere and asked.session is not None:
             return await self._hub.result(asked, row, self._asks(asked, asked.session))
         here = asked.session is not None and asked.session.session_id == row.session_id
         sent: set[str] = set()
@@ -214,7 +217,8 @@ class LegacyTasks:
         self, http: web.BaseRequest, message: Response, ctx: Context, reply: Reply, session: SessionRow
     ) -> web.StreamResponse | None:
         """Take a client's answer to a task's question; None for one that belongs to none and is relayed."""
-        if await self._ledger.asked_under(session.session_id, message.id or b"") is not None:
+        where = (session.session_id, message.id or b"")
+        if self._asking.waits(*where) or await self._ledger.asked_under(*where) is not None:
             await self._asking.answered(ctx, session, message)
             return reply.empty(202)
         return await self.passing.answered(http, message, ctx, reply, session)
@@ -236,7 +240,7 @@ class LegacyTasks:
         return await self._hub.answer(asked, row, responses)
 
     async def _plain(self, asked: Asked) -> web.StreamResponse:
-        """Serve a client without a session on a server that wants one, over the shim's own (CS-DETECT)."""
+        """Serve a client without a session here, over one of the shim's own (CS-DETECT)."""
         message = asked.message
         response = await self._upstream.plain(asked.ctx, message.method, message.params)
         return await asked.reply.send(answer(message.id, response))
@@ -256,6 +260,14 @@ class LegacyTasks:
         )
 
     # -- what the verbs share -------------------------------------------------------------------
+
+    def _sessionless(self, asked: Asked) -> bool:
+        """Tell whether a client has no session on a server that wants one."""
+        return asked.session is None and self._upstream.has_sessions
+
+    def _roams(self, asked: Asked) -> bool:
+        """Tell whether a call comes from a session of another server, to a tool here (CUTOVER-TOOL)."""
+        return asked.session is not None and asked.session.upstream != self._upstream.name
 
     def _differs(self, asked: Asked) -> bool:
         return asked.dialect.name != self._upstream.dialect.name

@@ -4,7 +4,8 @@ import contextlib
 import statistics
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from benchmarks.bench import CLIENTS, Bench, counts
 from benchmarks.processes import ROOT, Service, cpu_s, module, rss_kib
@@ -16,8 +17,8 @@ from benchmarks.upstream import POLL_INTERVAL_MS
 
 WAITERS = 100
 CREATORS = 64
-AUDIT_TURNS = 4
-"""Turns of the cell `audit` a round: it looks for a small difference of two large figures."""
+TURNS = 4
+"""Turns a round of a cell that looks for a small difference of two large figures."""
 STREAMS = 1_000
 HELD, WAITED = 10_000, 100
 PEER_JOB = {"tool": "slow_compute", "arguments": '{"label":"bench","seconds":86400}'}
@@ -73,20 +74,47 @@ def audit(bench: Bench) -> None:
             who: stack.enter_context(shim(bench.directory, f"shim-audit-{n}", upstream, audit=settings))
             for n, (who, settings) in enumerate(ways.items())
         }
-        runs: dict[str, list[Figures]] = {who: [] for who in ways}
-        for number in range(AUDIT_TURNS * bench.rounds):
-            # each goes first in its turn: what the machine does meanwhile disturbs all alike
-            order = [*ways, *ways][number % len(ways) :][: len(ways)]
-            for who in order:
-                runs[who].append(bench.load("call", shims[who], connections=CLIENTS))
+        _by_turns(bench, "audit", shims)
+
+
+def _by_turns(bench: Bench, cell: str, shims: Mapping[str, Service]) -> None:
+    """Relay calls through shims by turns; the first is the one that the others are held against."""
+    runs: dict[str, list[Figures]] = {who: [] for who in shims}
+    for number in range(TURNS * bench.rounds):
+        # each goes first in its turn: what the machine does meanwhile disturbs all alike
+        for who in [*shims, *shims][number % len(shims) :][: len(shims)]:
+            runs[who].append(bench.load("call", shims[who], connections=CLIENTS))
     cost_us = {who: [one.cpu_us(shims[who].name) for one in found] for who, found in runs.items()}
-    without, *those = ways
-    for who in ways:
+    without, *those = shims
+    for who in shims:
         more = [a - b for a, b in zip(cost_us[who], cost_us[without], strict=True)]
-        bench.row("audit", shims[who], median(runs[who]), who=f"LL, {who}")
+        bench.row(cell, shims[who], median(runs[who]), who=f"LL, {who}")
         if who in those:
             what = f"CPU a request of the {who}, median of {len(more)} pairs"
             bench.target(what, statistics.median(more), 15, at_most=True, unit=" us")
+
+
+def shadow(bench: Bench) -> None:
+    """What the shadow comparison adds to a relayed call: off, deciding only, and with copies, by turns."""
+    with (
+        canned(bench.directory) as upstream,
+        canned(bench.directory, name="second") as second,
+        contextlib.ExitStack() as stack,
+    ):
+        ways: dict[str, dict[str, Any]] = {
+            "no shadow": {},
+            "shadow, 0 %": {"tools": ["echo"], "percent": 0},
+            "shadow, 10 %": {"tools": ["echo"], "percent": 10},
+        }
+        shims = {
+            who: stack.enter_context(
+                shim(bench.directory, f"shim-shadow-{n}", upstream, second=second, **{"cutover.shadow": one})
+            )
+            for n, (who, one) in enumerate(ways.items())
+        }
+        _by_turns(bench, "shadow", shims)
+        calls, copies = counts(upstream)["tools/call"] / len(ways), counts(second).get("tools/call", 0)
+    bench.report.rows[-1].note = f"{copies} copies, {100 * copies / calls:.1f} % of the calls"
 
 
 def poll(bench: Bench) -> None:
@@ -235,6 +263,7 @@ def held(service: Service) -> int:
 CELLS: dict[str, Callable[[Bench], None]] = {
     "call": call,
     "audit": audit,
+    "shadow": shadow,
     "poll": poll,
     "wait": wait,
     "create": create,

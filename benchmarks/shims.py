@@ -10,12 +10,12 @@ KEY = "bench-key"
 MANY = 1_000_000
 
 
-def canned(directory: Path, *, sse: bool = False) -> Service:
+def canned(directory: Path, *, sse: bool = False, name: str = "upstream") -> Service:
     """Describe the canned upstream."""
     port = free_port()
     flags = ["--sse"] if sse else []
     command = module("benchmarks.upstream", "--port", str(port), *flags)
-    return Service("upstream", command, port, directory / "upstream.log")
+    return Service(name, command, port, directory / f"{name}.log")
 
 
 def canned_modern(directory: Path) -> Service:
@@ -42,9 +42,13 @@ def peer(directory: Path, python: Path) -> Service:
 
 
 def shim(
-    directory: Path, name: str, upstream: Service, ledger: Path | None = None, **sections: dict[str, Any]
-) -> Service:
-    """Describe a shim; `sections` change its config, None takes a key out. Its files lie in `directory`."""
+    directory: Path, name: str, upstream: Service, ledger: Path | None = None,
+    *, second: Service | None = None, **sections: dict[str, Any],
+) -> Service:  # fmt: skip
+    """Describe a shim; `sections` change its config, None takes a key out. Its files lie in `directory`.
+
+    With a `second` upstream, to which no call goes by itself, both are named legacy ones.
+    """
     port = free_port()
     config: dict[str, dict[str, Any]] = {
         "listen": {"port": port},
@@ -60,7 +64,11 @@ def shim(
         config[section] = {**config.get(section, {}), **values}
     text = "".join(_table(f"[{section}]", values) for section, values in config.items())
     file = directory / f"{name}.toml"
-    file.write_text(text + _table("[[upstream]]", {"url": upstream.url}))
+    servers: list[dict[str, Any]] = [{"url": upstream.url}]
+    if second is not None:
+        legacy = {"dialect": "experimental", "credentials": "none"}
+        servers = [{**servers[0], **legacy}, {"name": "second", "url": second.url, **legacy}]
+    file.write_text(text + "".join(_table("[[upstream]]", server) for server in servers))
     command = module("shim.cli.main", "serve", "--config", str(file))
     return Service(name, command, port, directory / f"{name}.log")
 

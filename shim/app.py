@@ -157,7 +157,7 @@ async def running(
             if one.settings.dialect == "auto":
                 one.link.on_doubt = one.prober.doubt
                 room.start(one.prober.run(partial(_turn, one, stands, facing)), "probe")
-        await _sign_of_life(stack, room, Alive(ledger, activity, sink))
+        await _sign_of_life(stack, room, Alive(ledger, activity, sink, shadow.tell))
         admin = Admin(in_force, metrics, ledger, stands, steering)
         server = server_of(
             endpoint.handle,

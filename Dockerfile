@@ -11,7 +11,7 @@ COPY mappings mappings
 COPY shim shim
 # wheels only: nothing is compiled, so that the image is the same on each machine
 RUN python -m venv /opt/taskshim \
- && /opt/taskshim/bin/pip install --no-cache-dir --no-compile --only-binary=:all: .
+ && /opt/taskshim/bin/pip install --no-cache-dir --no-compile --only-binary=:all: '.[jwt]'
 
 FROM python:3.13-slim-bookworm
 # the number, not the name, is what Kubernetes can tell from root

@@ -18,12 +18,13 @@ from shim.admin import Admin
 from shim.alive import Alive
 from shim.audit.activity import Activity
 from shim.audit.chain import PURPOSE, Signer
-from shim.audit.events import InstanceStarted, InstanceStopped
+from shim.audit.events import AuditSink, InstanceStarted, InstanceStopped
 from shim.audit.metrics import Metrics
 from shim.audit.sink import FileSink, NullSink, new_instance
 from shim.audit.traffic import Traffic
 from shim.behind import Behind, speakers
 from shim.callers.keys import Keys
+from shim.callers.provider import Providers
 from shim.callers.resolve import build_resolver
 from shim.clock import Clock, SystemClock
 from shim.config import Config, digest
@@ -40,7 +41,7 @@ from shim.hub.registry import load_dialects
 from shim.ledger.sqlite import SqliteLedger
 from shim.reload import Reload
 from shim.shadow.shadow import Shadow
-from shim.standing import Stand, linked
+from shim.standing import Stand, all_judged, linked
 from shim.steering import Steering
 from shim.tasks.questions import Questions
 from shim.tasks.room import Room
@@ -99,8 +100,7 @@ async def running(
         dialects = load_dialects(config.mappings.files)
         keys = Keys.load(config.identity.key_file)
         metrics = Metrics(_methods(dialects))
-        sink = _sink(config, instance)
-        stack.push_async_callback(asyncio.to_thread, sink.close)
+        sink = _sink(stack, config, instance)
         live = Live(config)
         in_force = live.as_config()
         ledger = await _ledger(stack, config, clock, metrics)
@@ -129,7 +129,8 @@ async def running(
         room.upstreams = _speakers(stands)
         tasks = Tasks(room, keys, questions, instance=instance, dialects=dialects)
         stack.push_async_callback(tasks.close)
-        resolver = build_resolver(config.identity, keys, judged=all(one.judged for one in stands.values()))
+        providers = _providers(stack, clock, sink, metrics)
+        resolver = build_resolver(config.identity, keys, providers, judged=all_judged(stands))
         facing = Facing(in_force, tasks, dialects, ids, epoch, resolver, OpenStreams(in_force))
         for one in stands.values():
             one.fronts = facing.fronts(one)
@@ -147,7 +148,7 @@ async def running(
             sunset=sunset_headers(config.cutover), shadow=shadow,
         )  # fmt: skip
         steering = Steering(live, stands, ledger, traffic, sink, clock)
-        reload = Reload(config, live, keys, sink, endpoint, stands)
+        reload = Reload(config, live, keys, providers, sink, endpoint, stands)
         await tasks.start()
         sink.emit(InstanceStarted(version=__version__, config_digest=digest(config)))
         stack.callback(
@@ -214,6 +215,15 @@ async def _ledger(
     return ledger
 
 
+def _providers(
+    stack: contextlib.AsyncExitStack, clock: Clock, sink: AuditSink, metrics: Metrics
+) -> Providers:
+    """Make the way to identity providers; what is under way on it ends before the audit log does."""
+    providers = Providers(clock, sink, metrics.provider)
+    stack.push_async_callback(providers.close)
+    return providers
+
+
 def _speakers(stands: Mapping[str, Stand]) -> Mapping[tuple[str, str], Upstream]:
     """Give the speakers of all upstreams, by upstream and dialect."""
     return {key: one for stand in stands.values() for key, one in stand.behind.speakers.items()}
@@ -226,8 +236,8 @@ def _turn(stand: Stand, stands: Mapping[str, Stand], facing: Facing, probed: Pro
     stand.fronts = facing.fronts(stand)
 
 
-def _sink(config: Config, instance: str) -> FileSink | NullSink:
-    """Open the audit log. Raises StartError, KeyFileError."""
+def _sink(stack: contextlib.AsyncExitStack, config: Config, instance: str) -> FileSink | NullSink:
+    """Open the audit log; it is closed last. Raises StartError, KeyFileError."""
     audit = config.audit
     if audit.path is None:
         return NullSink()
@@ -235,12 +245,14 @@ def _sink(config: Config, instance: str) -> FileSink | NullSink:
     if audit.key_file is not None:
         signer = Signer(Keys.load(audit.key_file, "audit.key_file").derived(PURPOSE)[0])
     try:
-        return FileSink(
+        sink = FileSink(
             audit.path, instance=instance, max_bytes=audit.max_bytes, daily=audit.daily, queue=audit.queue,
             signer=signer,
         )  # fmt: skip
     except OSError as exc:
         raise StartError(f"audit.path: {audit.path} cannot be opened: {exc.strerror}") from exc
+    stack.push_async_callback(asyncio.to_thread, sink.close)
+    return sink
 
 
 async def _sign_of_life(stack: contextlib.AsyncExitStack, room: Room, alive: Alive) -> None:

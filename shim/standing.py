@@ -88,6 +88,11 @@ class Stand:
         self.authority.held.hold_ms = config.identity.credential_hold_ms
 
 
+def all_judged(stands: Mapping[str, Stand]) -> bool:
+    """Tell whether each upstream sees the callers' own credentials (OWN-VOUCH)."""
+    return all(one.judged for one in stands.values())
+
+
 def _forwarded(settings: UpstreamConfig) -> tuple[str, ...]:
     return (*_FORWARDED, *settings.forward_headers)
 

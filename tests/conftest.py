@@ -11,6 +11,8 @@ from tests.scripted import Scripted, scripted
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
+pytest_plugins = ["tests.leaks"]
+
 PEER_TIMEOUT_S = 600
 """The first test that needs a peer also makes its environment."""
 

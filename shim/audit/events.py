@@ -189,6 +189,19 @@ class UpstreamUp(_Upstream, tag="upstream.up", frozen=True):
     """An upstream answers again."""
 
 
+class ProviderDown(Event, tag="provider.down", frozen=True, kw_only=True):
+    """An identity provider stopped giving answers that can be used."""
+
+    source: str
+    evidence: str
+
+
+class ProviderUp(Event, tag="provider.up", frozen=True, kw_only=True):
+    """An identity provider answers again."""
+
+    source: str
+
+
 class ConfigReloaded(Event, tag="config.reloaded", frozen=True, kw_only=True):
     """The config was read again; `changed` names the keys."""
 

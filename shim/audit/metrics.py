@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from prometheus_client import CollectorRegistry, Gauge, Histogram, Metric, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
@@ -59,10 +59,18 @@ class Metrics:
         self.parked = Gauge(
             "taskshim_parked_calls", "Calls that wait for their client's answers", registry=registry
         )
+        self.providers = Counter(
+            "taskshim_identity_requests", "Requests to identity providers", ("source", "outcome"),
+            registry=registry,
+        )  # fmt: skip
         self.commit_batch = Histogram(
             "taskshim_ledger_commit_operations", "Operations that shared one commit",
             buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256), registry=registry,
         )  # fmt: skip
+
+    def provider(self, source: str, outcome: str) -> None:
+        """Count a request to an identity provider at its end."""
+        self.providers.labels(source, outcome).inc()
 
     def request(self, trace: Trace) -> None:
         """Count a request at its end."""

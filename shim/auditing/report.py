@@ -111,6 +111,8 @@ def _missing(whole: Integrity, period: Period) -> dict[str, Any]:
             row for row in whole.holes if row["before"] >= period.since and row["after"] < period.until
         ],
         "unreadable": list(whole.unreadable),
+        "lost": list(whole.lost),
+        "runs": [row for row in whole.broken(period.until) if row["at"] >= period.since],
         "chain": None if whole.chain is None else asdict(whole.chain),
     }
 

@@ -7,6 +7,8 @@ from shim.callers.caller import Caller, Credential
 from shim.clock import Clock
 
 _REMEMBERED = 50_000
+_BY_CREDENTIAL = ("token", "jwt", "introspection")
+"""Kinds of callers whose every request carries a credential."""
 _NEVER: tuple[int, Credential | None] = (0, None)
 
 
@@ -88,7 +90,7 @@ class CredentialStore:
 
     def lacks(self, caller: Caller) -> bool:
         """Tell whether a caller's requests carry a credential, and none of theirs may be used now."""
-        return (caller.kind == "token" or caller.key in self._held) and self.get(caller.key) is None
+        return (caller.kind in _BY_CREDENTIAL or caller.key in self._held) and self.get(caller.key) is None
 
     def pause(self, key: str, pk: int) -> bool:
         """Note that work on a task waits for a caller's credential; False if that was told already."""

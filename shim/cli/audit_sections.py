@@ -22,6 +22,13 @@ _TABLES = (
     ("errors", "Errors"),
 )
 
+_MISSING = (
+    ("holes", "Missing events"),
+    ("lost", "Events lost by the shim's own account"),
+    ("runs", "Runs that are not whole"),
+    ("unreadable", "Lines that cannot be read"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
@@ -53,9 +60,19 @@ def sections(told: dict[str, Any]) -> Iterator[Section]:
     for name, title in _TABLES:
         yield Section(title, [], told[name])
     yield Section("Coverage", list(_coverage(told["coverage"])), told["coverage"]["gaps"])
-    if told["missing"]["holes"]:
-        yield Section("Missing events", [], told["missing"]["holes"])
+    yield from _missing(told["missing"])
     yield Section("Day by day", [], told["days"])
+
+
+def _missing(missing: dict[str, Any]) -> Iterator[Section]:
+    """Say when and where the logs are not whole, beside the minutes without a sign of life."""
+    for name, title in _MISSING:
+        if missing[name]:
+            yield Section(title, [], missing[name])
+    chain = missing["chain"]
+    if chain is not None:
+        lines = [f"{chain['signed']} lines stand as the shim wrote them, {chain['count']} do not"]
+        yield Section("Macs of the lines", lines, list(chain["faults"]) or None)
 
 
 def as_text(told: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""`taskshim check`: is the config good, what does it come to, and is the server behind it what it says."""
+"""`taskshim check`: is the config good, what does it come to, and are the servers it names what it says."""
 
 import asyncio
 import sys
@@ -11,9 +11,11 @@ from pathlib import Path
 import click
 
 from shim.callers.keys import KeyFileError, Keys
+from shim.callers.resolve import build_resolver
 from shim.cli.common import FOUND, config_option, fail, log_to_stderr, operator_errors, read_config
 from shim.cli.compare import differences
 from shim.cli.probe import describe
+from shim.cli.providers import answers, quiet_providers
 from shim.cli.survey import Survey, survey
 from shim.cli.warnings import CHECKS, Checked, warnings_of
 from shim.clock import SystemClock
@@ -27,7 +29,7 @@ from shim.upstreams.stdio.serving import BRIDGE_URL, bridge_of, serving
 
 @click.command()
 @config_option
-@click.option("--online", is_flag=True, help="Ask each upstream what it speaks.")
+@click.option("--online", is_flag=True, help="Ask identity providers and each upstream.")
 @click.option("--strict", is_flag=True, help="Take a warning for a fault.")
 @click.option(
     "--accept", multiple=True, metavar="KEY", type=click.Choice([one.key for one in CHECKS]),
@@ -64,6 +66,7 @@ def _files(config: Config) -> None:
         elif path is not None and not path.parent.is_dir():
             raise KeyFileError(f"{name}.key_file: {path.parent} is no directory")
     api_keys(config.identity.api_key)
+    build_resolver(config.identity, Keys([bytes(32)]), quiet_providers())
     for upstream in config.upstream:
         service_token(upstream)
 
@@ -85,8 +88,13 @@ def _names(config: Config, dialects: Mapping[str, Dialect]) -> None:
 
 
 async def _online(config: Config, dialects: Mapping[str, Dialect]) -> tuple[bool, Mapping[str, Survey]]:
-    """Ask the upstreams, say what they are; tell whether all of them can be served, and what was found."""
+    """Ask providers and upstreams, say what they are; tell whether all will do, and what was found."""
     good = True
+    async for where, said, usable in answers(config.identity):
+        click.echo(f"\n[{where}]\n{said}")
+        if not usable:
+            good = False
+            click.echo(f"fault: {where}: {said}", err=True)
     surveys: dict[str, Survey] = {}
     for upstream in config.upstream:
         found = await _found(config, upstream, dialects)

@@ -66,6 +66,12 @@ def _proxies(it: Checked) -> Iterator[str]:
                 yield f"{network} is no private network: whoever sends from there is whom they say they are"
 
 
+def _audience(it: Checked) -> Iterator[str]:
+    identity = it.config.identity
+    if "introspection" in identity.sources and not identity.introspection.audience:
+        yield "not set, so tokens that the provider gave out for other servers count too"
+
+
 def _hosts(it: Checked) -> Iterator[str]:
     if not Guard(it.config).checks_host:
         yield (
@@ -158,7 +164,8 @@ def _audit_keys(it: Checked) -> Iterator[str]:
 
 def _secret_files(it: Checked) -> Iterator[str]:
     identity = it.config.identity
-    for named in (identity.api_key.file, *(one.service_token_file for one in it.config.upstream)):
+    own = (identity.api_key.file, identity.introspection.client_secret_file)
+    for named in (*own, *(one.service_token_file for one in it.config.upstream)):
         if named is not None:
             yield from _open_to(named, _ANYONE)
 
@@ -172,6 +179,7 @@ CHECKS = (
     Check("identity.sources", "no source: nobody but a token or a session says who is calling", _no_source),
     Check("upstream.credentials", "tokens of clients that no upstream judges", _unjudged),
     Check("identity.header.trusted_proxies", "a header is believed from public networks", _proxies),
+    Check("identity.introspection.audience", "tokens for other servers count", _audience),
     Check("listen.allowed_hosts", "the Host header is not checked", _hosts),
     Check("admin.host", "the admin address is public", _admin),
     Check("upstream.url", "credentials over plain http to another machine", _clear),

@@ -4,10 +4,10 @@ from typing import Self
 
 from pydantic import model_validator
 
+from shim.config.identity import Identity
 from shim.config.routing import parse_rule
 from shim.config.section import Section
 from shim.config.service import (
-    Identity,
     Ledger,
     Mappings,
     Ownership,

@@ -86,8 +86,8 @@ class Legacy(Section):
     keepalive_ms: SomeMs = 15_000
     """Milliseconds between comment lines on a quiet stream (LM-RESULT)."""
     replay_ms: SomeMs = 60_000
-    """Milliseconds that a call whose stream broke goes on without its client, and that what its stream
-    carried is kept for a GET with Last-Event-ID (LM-RESUME)."""
+    """Milliseconds that a call whose stream broke, and a session's own stream, go on without their client,
+    and that what they carried is kept for a GET with Last-Event-ID (LM-RESUME)."""
     redeliver_after_ms: SomeMs = 30_000
     """Milliseconds without an answer after which a question is sent once more over a new stream
     (LM-INPUT)."""
@@ -237,9 +237,9 @@ class Limits(Section):
     queue_per_stream: Count = 1000
     """Announcements that wait for a subscription's client; with more it is disconnected (ML-LISTEN)."""
     replay_events: Count = 1000
-    """Messages kept of one call's stream; of more the oldest are not sent again (LM-RESUME)."""
+    """Messages kept of one stream; of more the oldest are not sent again (LM-RESUME)."""
     replay_bytes: Bytes = 16_777_216
-    """Bytes kept of all calls' streams; at the limit the oldest stream cannot be taken up (LM-RESUME)."""
+    """Bytes kept of all streams; at the limit the oldest stream cannot be taken up (LM-RESUME)."""
     slow_reader_ms: SomeMs = 30_000
     """Milliseconds a client may not read at all before it is disconnected."""
     tools: Count = 10_000

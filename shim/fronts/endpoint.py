@@ -26,6 +26,7 @@ from shim.upstreams.faults import fault_of
 from shim.upstreams.http import Denied
 from shim.wire.era import Era, classify
 from shim.wire.errors import internal, too_many
+from shim.wire.headers import passed_on
 from shim.wire.jsonrpc import Message, Request, read_client, write_error
 from shim.wire.statuses import status_of_fault
 
@@ -112,12 +113,12 @@ class Endpoint:
         era = classify(http.headers, message, route.era)
         trace.era = era.value
         session_id = session_header(http) if era is Era.LEGACY else None
-        caller = self._resolver.resolve(http.headers, http.remote, session_id=session_id)
+        caller = await self._resolver.resolve(http.headers, http.remote, session_id=session_id)
         trace.caller, trace.caller_kind, trace.caller_label = caller.key, caller.kind, caller.label
         standing = await self._routes.of(era, caller, message, session_id)
         front = standing.fronts[era]
         trace.towards(front.upstream.name, front.upstream.dialect.era, front.upstream.dialect.name)
-        headers = [(name, value) for name in standing.forwarded for value in http.headers.getall(name, ())]
+        headers = passed_on(http.headers, standing.forwarded)
         ctx = Context(caller=caller, trace=trace, headers=headers)
         if era is Era.LEGACY:
             reply.on_success(self._sunset)

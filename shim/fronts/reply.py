@@ -132,6 +132,10 @@ class Reply:
         await self.open_stream()
         await self._write(encode_event(message, event_id=event_id))
 
+    async def prime(self, event_id: str) -> None:
+        """Give the client an event id to come back with, on an event that says nothing. Raises SlowReader."""
+        await self._write(encode_event(b"", event_id=event_id, event=None))
+
     async def raw_frame(self, frame: bytes) -> None:
         """Pass a frame of an upstream's stream on as it came. Raises SlowReader."""
         await self._write(frame)

@@ -104,6 +104,11 @@ class Ledger(Protocol):
     async def results(self, pks: Sequence[int]) -> dict[int, bytes]:
         """Give the results that tasks ended with, of those that have one, in one read."""
 
+    async def open_tasks_of(
+        self, caller: str, *, client_session: str | None = None, limit: int
+    ) -> list[TaskRow]:
+        """Give a caller's tasks that have not ended, or those that one of its sessions made, oldest first."""
+
     async def open_tasks(
         self, *, upstream: str | None = None, session_id: str | None = None, limit: int
     ) -> list[TaskRow]:

@@ -88,8 +88,8 @@ def test_what_others_count_is_read_at_the_scrape(metrics):
     assert 'taskshim_shadow_calls_total{outcome="same",upstream="new"} 2.0' in text
 
 
-def test_legacy_and_denied_requests_are_counted(metrics):
-    ended(metrics, era="legacy", outcome="denied")
+def test_legacy_requests_are_counted_and_denied_ones_by_reason(metrics):
+    ended(metrics, era="legacy", outcome="denied", refusal="token_expired")
     ended(metrics, era="modern")
     assert value(metrics, "taskshim_legacy_requests_total") == 1
-    assert value(metrics, "taskshim_denied_total") == 1
+    assert value(metrics, "taskshim_denied_total", reason="token_expired") == 1

@@ -93,6 +93,8 @@ def _call(run, rng, day, one):
             "upstream_ms": round(rng.lognormvariate(3.1 if new else 3.6, 0.9), 1),
         },
     )  # fmt: skip
+    if method == "tools/call" and not new and day >= NEXT_SINCE and rng.random() < 0.3:
+        _shadow(run, rng, around)
     if method == "tools/call" and rng.random() < 0.45:
         _task(run, rng, around)
     if legacy != (not new) and rng.random() < 0.12:
@@ -101,6 +103,22 @@ def _call(run, rng, day, one):
         )
     if rng.random() < 0.03:
         run.emit("lenient", **around, rule="CS-STATE", detail=rng.choice(["status: Done", "ttl: string"]))
+
+
+def _shadow(run, rng, around):
+    copied = {**around, "tool": rng.choice(TOOLS[1:3]), "other": "next"}
+    outcome = rng.choices(["same", "different", "skipped"], [90, 8, 2])[0]
+    run.emit(
+        "shadow.compared",
+        **copied,
+        outcome=outcome,
+        **({"reason": "timeout"} if outcome == "skipped" else {}),
+    )
+    if outcome == "different":
+        path, kind = rng.choice(
+            [("structuredContent.pages[].size", "value"), ("content[].text.title", "missing")]
+        )
+        run.emit("shadow.diff", **copied, path=path, kind=kind, count=rng.randrange(1, 4))
 
 
 def _task(run, rng, around):

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import io
 import re
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -14,12 +14,23 @@ from shim.auditing.period import Period
 from shim.auditing.printable import printable
 from shim.auditing.report import report
 from tests.auditing import truth
-from tests.auditing.course import HOSTILE, course
+from tests.auditing.course import HOSTILE
 from tests.auditing.reader import Page
 from tests.auditing.world import START, Run, busy, write
 
 DAY = timedelta(days=1)
-TRUE = ("callers", "methods", "tools", "clients", "losses", "lenient", "tasks", "upstreams", "errors")
+TRUE = (
+    "callers",
+    "methods",
+    "tools",
+    "clients",
+    "losses",
+    "lenient",
+    "tasks",
+    "upstreams",
+    "shadow",
+    "errors",
+)
 
 
 def told_of(path, events, period=None, off=None, keys=(), tail=b""):
@@ -51,10 +62,8 @@ def same(shown, expected):
 
 
 @pytest.fixture(scope="module")
-def migration(tmp_path_factory):
-    events = course().events
-    told = told_of(tmp_path_factory.mktemp("page"), events, off=datetime(2027, 1, 4))  # noqa: DTZ001
-    return events, told, render(told)
+def migration(migration_events, migration_told, migration_page):
+    return migration_events, migration_told, migration_page
 
 
 @pytest.fixture(scope="module")

@@ -9,15 +9,13 @@ from shim.auditing.period import Period
 from shim.auditing.report import report
 from shim.auditing.usage import daily, used
 from tests.auditing import truth
-from tests.auditing.course import DAYS, course
+from tests.auditing.course import DAYS
 from tests.auditing.world import START, at, busy, write
 
 
 @pytest.fixture(scope="module")
-def migration(tmp_path_factory):
-    events = course().events
-    with reading([write(tmp_path_factory.mktemp("usage") / "a.jsonl", events)], io.BytesIO()) as logs:
-        yield events, logs
+def migration(migration_events, migration_logs):
+    return migration_events, migration_logs
 
 
 @pytest.fixture(scope="module")

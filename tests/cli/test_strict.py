@@ -18,6 +18,7 @@ SAFE = {
     "identity": {"sources": ["header"]},
     "audit": {"path": "audit.jsonl"},
 }
+ASKING = {"url": "https://i.example/i", "issuer": "i", "auth": "bearer", "client_secret": "secret"}
 SHADOW = {"tools": ["search"]}
 SERVICE = {**UPSTREAM, "credentials": "service", "service_token": "secret"}
 
@@ -50,6 +51,11 @@ CASES = [
         "identity.header.trusted_proxies",
         {"identity": {"sources": ["header"], "header": {"trusted_proxies": ["0.0.0.0/0"]}}},
         {"identity": {"sources": ["header"], "header": {"trusted_proxies": ["10.0.0.0/8", "fd00::/8"]}}},
+    ),
+    (
+        "identity.introspection.audience",
+        {"identity": {"sources": ["introspection"], "introspection": ASKING}},
+        {"identity": {"sources": ["introspection"], "introspection": {**ASKING, "audience": ["a"]}}},
     ),
     (
         "listen.allowed_hosts",

@@ -11,6 +11,7 @@ from shim.wire.envelope import LEGACY_ONLY_KEYS, MODERN_ONLY_KEYS, RELATED_TASK
 from tests.client import LegacyClient, ModernClient
 from tests.corners.ml import ALICE
 from tests.corners.test_strangers import house
+from tests.planted import arguments
 from tests.scripted import Raw, Scripted, task, text
 
 EVERY_KEY: dict[str, Any] = {
@@ -69,7 +70,7 @@ async def test_payloads_keep_keys_that_envelopes_may_not_have(
             client = await at.seated(ALICE, "/create-status" if how == "four-state" else "/mcp")
         result, said = await ended(upstream, client, how)
         asked = upstream.seen("tools/call")[0]
-    assert asked.params["arguments"] == {"v": EVERY_KEY, **EVERY_KEY}
+    assert asked.params["arguments"] == arguments({"v": EVERY_KEY, **EVERY_KEY})
     assert {key: result[key] for key in RESULT} == RESULT
     foreign = LEGACY_ONLY_KEYS if how == "modern" else MODERN_ONLY_KEYS
     for message in said:

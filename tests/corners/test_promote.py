@@ -14,6 +14,7 @@ from tests.client import TASKS_EXTENSION, LegacyClient, ModernClient
 from tests.corners.lm import DISCOVER, WITHOUT_TASKS, more
 from tests.corners.ml import ALICE, HandClock, accept, elicit
 from tests.corners.mm import until
+from tests.planted import arguments
 from tests.scripted import EXPERIMENTAL, Error, Scripted, Stream, scripted, tool
 from tests.shim import config_for
 
@@ -102,7 +103,7 @@ async def test_a_modern_client_gets_a_handle_at_once_and_the_result_when_it_is_t
         ended = await one.shown(task_id, "completed")
     assert discovered["capabilities"]["extensions"]["io.modelcontextprotocol/tasks"] == {}
     assert "task" not in sent.params
-    assert sent.params["arguments"] == {"n": 1}
+    assert sent.params["arguments"] == arguments({"n": 1})
     assert ended["result"]["content"] == text("done")["content"]
     assert ended["result"]["structuredContent"] == {"big": 9007199254740993}
 

@@ -59,7 +59,7 @@ def test_needs_no_compiler(wheel, tmp_path, version, machine):
     platforms = [f"--platform=manylinux{glibc}_{machine}" for glibc in ("2014", "_2_17", "_2_28")]
     said = pip(
         "install", "--dry-run", "--ignore-installed", "--only-binary=:all:", f"--target={tmp_path}",
-        f"--python-version={version}", *platforms, f"{wheel}[audit]",
+        f"--python-version={version}", *platforms, f"{wheel}[audit,jwt]",
     )  # fmt: skip
     assert "Would install" in said
     assert "taskshim-" in said

@@ -100,6 +100,14 @@ SHOWN = {
             ("clients", "Clients"),
         ),
     ),
+    "shadow": Shown(
+        "Answers to the same call compared, by tool and place",
+        (
+            ("tool", "Tool"), ("upstream", "Answered by"), ("other", "Copied to"), ("found", "Found"),
+            ("path", "Place"), ("calls", "Calls"), ("compared", "Of calls compared"), ("places", "Places"),
+            ("last", "Last"),
+        ),
+    ),
     "errors": Shown(
         "Requests that failed or were refused, and what else went wrong",
         (
@@ -125,6 +133,14 @@ SHOWN = {
             ("seq", "Number"), ("ts", "Time"), ("fault", "What is wrong"),
         ),
     ),
+    "lost": Shown(
+        "Events lost by the shim's own account",
+        (("instance", "Instance"), ("told", "Told"), ("count", "Events")),
+    ),
+    "runs": Shown(
+        "Runs that are not whole",
+        (("instance", "Instance"), ("at", "Time"), ("what", "What is wrong")),
+    ),
     "unreadable": Shown(
         "Lines that cannot be read",
         (("file", "File"), ("tail", "Last line of its file"), ("after", "After"), ("before", "Before")),
@@ -136,7 +152,7 @@ NUMBERS = frozenset(
         "requests", "legacy", "modern", "legacy_callers", "covered", "minutes", "low", "middle", "high",
         "count", "callers", "errors", "error_percent", "denied", "with_task_param", "missing", "from_seq",
         "to_seq", "tasks", "completed", "failed", "cancelled", "lost", "open", "p50_ms", "p95_ms",
-        "line", "lines", "seq",
+        "line", "lines", "seq", "calls", "compared", "places",
     }
 )  # fmt: skip
 """Columns of figures, which stand to the right."""

@@ -5,7 +5,7 @@ before the question is sent. A plain call's question lives as long as the call d
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 
 from shim.config import Config
 from shim.fronts.hosted.streams import EventIds, Streams, reached
@@ -61,16 +61,19 @@ class Asking:
             elif asked.kind in session.kinds and not _stands(sent.get(asked.key), asks):
                 await self._send(row, asked, session, say, sent, asks, related=related)
 
-    async def back(self, session_id: str, last_event_id: str | None) -> dict[int, dict[str, AskRow]]:
+    async def back(
+        self, session_id: str, last_event_id: str | None, carried: Container[str] | None
+    ) -> dict[int, dict[str, AskRow]]:
         """Give the questions, by task, that a client which comes back has had, by its `Last-Event-ID`.
 
-        What that id shows to be lost is due at once; without one, nothing is known.
+        What that id shows to be lost is due at once; without one, nothing is known. `carried` are the events
+        of the stream, where they are known: what went over another is none of its business.
         """
         had: dict[int, dict[str, AskRow]] = {}
         for one in await self._ledger.asks(session_id) if last_event_id else ():
             if reached(last_event_id or "", one.event_id):
                 had.setdefault(one.task_pk, {})[one.key] = one
-            else:
+            elif carried is None or one.event_id in carried:
                 await self._ledger.ask_is_due(one)
         return had
 

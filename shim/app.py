@@ -32,6 +32,7 @@ from shim.config.live import Live
 from shim.facing import Facing
 from shim.fronts.endpoint import Endpoint
 from shim.fronts.guard import Guard
+from shim.fronts.metadata import ResourceMetadata, described_at
 from shim.fronts.open_streams import OpenStreams
 from shim.fronts.routes import Routes
 from shim.fronts.server import server_of
@@ -130,20 +131,24 @@ async def running(
         tasks = Tasks(room, keys, questions, instance=instance, dialects=dialects)
         stack.push_async_callback(tasks.close)
         providers = _providers(stack, clock, sink, metrics)
-        resolver = build_resolver(config.identity, keys, providers, judged=all_judged(stands))
+        resolver = build_resolver(
+            config.identity, keys, providers, judged=all_judged(stands), described_at=described_at(config)
+        )
         facing = Facing(in_force, tasks, dialects, ids, epoch, resolver, OpenStreams(in_force))
         for one in stands.values():
             one.fronts = facing.fronts(one)
         activity, traffic = Activity(), Traffic()
         metrics.watch(
-            dropped=lambda: sink.dropped, under_way=lambda: activity.under_way, shadowed=shadow.counts
-        )
+            dropped=lambda: sink.dropped, under_way=lambda: activity.under_way, shadowed=shadow.counts,
+            legacy_callers=lambda: traffic.legacy_callers,
+        )  # fmt: skip
         metrics.parked.set_function(lambda: len(tasks.parked))
         endpoint = Endpoint(
             in_force,
             guard=Guard(config),
             resolver=resolver,
             routes=Routes(in_force, stands, dialects, ledger, tasks.parked),
+            metadata=ResourceMetadata(in_force, stands),
             sink=sink, activity=activity, metrics=metrics, traffic=traffic,
             sunset=sunset_headers(config.cutover), shadow=shadow,
         )  # fmt: skip

@@ -14,6 +14,7 @@ from shim.config import Config, changed_keys, service_token
 from shim.config.live import Live
 from shim.fronts.endpoint import Endpoint
 from shim.fronts.guard import Guard
+from shim.fronts.metadata import described_at
 from shim.fronts.sunset import sunset_headers
 from shim.standing import Stand, all_judged
 from shim.steering import tell_cutover
@@ -53,7 +54,9 @@ class Reload:
         """Swap what can be swapped and say what cannot. Raises ConfigError; then all is as it was."""
         old = self.live.in_force
         judged = all_judged(self.stands)
-        resolver = build_resolver(new.identity, self.keys, self.providers, judged=judged)
+        resolver = build_resolver(
+            new.identity, self.keys, self.providers, judged=judged, described_at=described_at(new)
+        )
         settings = {one.name: one for one in new.upstream}
         tokens = {name: service_token(settings[name]) for name in self.stands.keys() & settings.keys()}
 

@@ -64,6 +64,11 @@ class Stand:
         self.behind: Behind
         self.fronts: Mapping[Era, Front] = {}
 
+    @property
+    def over_http(self) -> bool:
+        """Whether it is an address, and not a command."""
+        return not self.settings.command
+
     async def speak(self, dialects: Mapping[str, Dialect], make: Callable[[Speaks], Made]) -> None:
         """Make the speakers of what it was configured or is found to speak (ERA-PROBE)."""
         if self.settings.dialect != "auto":

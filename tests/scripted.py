@@ -211,6 +211,8 @@ class Scripted:
         self.unexpected: list[Seen] = []
         self.get_answer: Scriptable | None = None
         """What GET gets; None: a stream for `get_stream()`."""
+        self.beside: dict[str, Scriptable] = {}
+        """What other paths give; well-known ones that do not stand here are not found."""
         self.response_answer: Scriptable | None = None
         """What a client's JSON-RPC response gets; None: 202."""
         self.init_result: dict[str, Any] = {
@@ -301,6 +303,8 @@ class Scripted:
         return await self._send(request, seen, answer)
 
     def _decide(self, seen: Seen) -> Scriptable:
+        if seen.path in self.beside or seen.path.startswith("/.well-known/"):
+            return self.beside.get(seen.path, Raw(b"", 404, {}))
         if self._queues[seen.http_method]:
             return self._queues[seen.http_method].popleft()
         if self._needs_session and seen.method != "initialize" and seen.session not in self._living:

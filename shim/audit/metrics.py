@@ -56,6 +56,9 @@ class Metrics:
         self.under_way = Gauge(
             "taskshim_open_requests", "Client requests under way, streams included", registry=registry
         )
+        self.legacy_callers = Gauge(
+            "taskshim_legacy_callers", "Callers of the old API in the last 15 minutes", registry=registry
+        )
         self.parked = Gauge(
             "taskshim_parked_calls", "Calls that wait for their client's answers", registry=registry
         )
@@ -82,10 +85,11 @@ class Metrics:
 
     def watch(
         self, *, dropped: Callable[[], int], under_way: Callable[[], int],
-        shadowed: Mapping[tuple[str, str], int],
+        shadowed: Mapping[tuple[str, str], int], legacy_callers: Callable[[], int],
     ) -> None:  # fmt: skip
-        """Read these at every scrape: audit events lost so far, client requests under way, shadow samples."""
+        """Read these at every scrape: audit events lost so far, client requests under way, and so on."""
         self.under_way.set_function(under_way)
+        self.legacy_callers.set_function(legacy_callers)
         self.registry.register(_Shadowed(shadowed))
         self.registry.register(_Reading("taskshim_audit_dropped", "Audit events lost", dropped))
 

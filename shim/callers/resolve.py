@@ -24,6 +24,7 @@ class Resolver:
     keys: Keys
     identity: Identity
     sources: Sequence[Source]
+    described_at: str | None = None
 
     async def resolve(
         self, headers: CIMultiDictProxy[str], peer: str | None, *, session_id: str | None
@@ -86,19 +87,23 @@ class Resolver:
         parameters: dict[str, str] = {}
         if refused.of_token:
             parameters |= {"error": "invalid_token", "error_description": refused.message}
-        if self.identity.resource_metadata is not None:
-            parameters["resource_metadata"] = self.identity.resource_metadata
+        if self.described_at is not None:
+            parameters["resource_metadata"] = self.described_at
         return parameters
 
 
-def build_resolver(identity: Identity, keys: Keys, providers: Providers, *, judged: bool = True) -> Resolver:
+def build_resolver(
+    identity: Identity, keys: Keys, providers: Providers, *, judged: bool = True,
+    described_at: str | None = None,
+) -> Resolver:  # fmt: skip
     """Build the configured sources; with none a bearer credential names its caller. Raises ConfigError.
 
-    `judged` tells whether upstream sees the callers' own credentials (OWN-VOUCH).
+    `judged` tells whether upstream sees the callers' own credentials (OWN-VOUCH); `described_at` is the
+    URL of the metadata that a 401 names (RFC 9728).
     """
     names: Sequence[SourceName] = identity.sources or ("token",)
     sources = [_source(name, identity, keys, providers, judged=judged) for name in names]
-    return Resolver(keys, identity, sources)
+    return Resolver(keys, identity, sources, described_at or identity.resource_metadata)
 
 
 def _source(

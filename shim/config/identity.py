@@ -152,6 +152,11 @@ class Identity(Section):
         default=None, examples=["https://mcp.example.org/.well-known/oauth-protected-resource"]
     )
     """URL that a 401 names for clients that look for their authorization server (RFC 9728)."""
+    authorization_servers: tuple[SafeUrl, ...] = Field(default=(), examples=[["https://login.example.org"]])
+    """Issuers whose tokens are taken, for the shim's own protected resource metadata; needs
+    listen.public_url. Empty: the upstream's metadata is passed on where it gets the callers' credentials."""
+    scopes: tuple[Name, ...] = Field(default=(), examples=[["mcp:tools"]])
+    """Scopes that this metadata says a client may ask for."""
     token_bytes: Bytes = 16_384
     """Bytes of a token that is checked here; a longer one is a 401."""
     vouch_ms: Ms = 300_000

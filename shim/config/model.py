@@ -45,6 +45,8 @@ class Config(Section):
             for name in one.forward_headers
         ):
             raise ValueError("upstream.forward_headers: must not name identity.api_key.header (OWN-STORE)")
+        if self.identity.authorization_servers and self.listen.public_url is None:
+            raise ValueError("identity.authorization_servers: needs listen.public_url too")
         names = [one.name for one in self.upstream]
         if len(set(names)) != len(names):
             raise ValueError("upstream: two of them have the same name")

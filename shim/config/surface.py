@@ -55,11 +55,24 @@ class Listen(Section):
     path: Annotated[str, AfterValidator(_endpoint)] = "/mcp"
     """Path of the endpoint that tells the eras apart itself (ERA-DETECT).
     /legacy, /modern and /create-status are served too, each for one kind of client."""
+    public_url: WebUrl | None = Field(default=None, examples=["https://mcp.example.org/mcp"])
+    """URL under which clients know `path`. The protected resource metadata names it, and a 401 or 403 says
+    where that is to be had (RFC 9728); its host is one of `allowed_hosts`."""
     allowed_origins: tuple[Origin, ...] = ()
     """Browser origins that may call, as scheme://host:port. Any other Origin header gets a 403 (ORIGIN)."""
     allowed_hosts: tuple[str, ...] = ()
     """Host headers that are accepted, as host or host:port. Empty: on loopback only loopback names,
     elsewhere all (ORIGIN)."""
+
+    def public_urls(self) -> dict[str, str]:
+        """Give the URL under which clients know each served path; none where `public_url` is not set."""
+        if self.public_url is None:
+            return {}
+        parts = urlsplit(self.public_url)
+        before = f"{parts.scheme}://{parts.netloc}"
+        if parts.path.endswith(self.path):
+            before += parts.path.removesuffix(self.path)
+        return {self.path: self.public_url} | {path: before + path for path in PINNED_PATHS}
 
 
 class Modern(Section):

@@ -18,6 +18,7 @@ from shim.callers.resolve import Resolver
 from shim.config import Config
 from shim.fronts.guard import Guard, Route, cors, preflight
 from shim.fronts.legacy_request import session_header
+from shim.fronts.metadata import ResourceMetadata
 from shim.fronts.reply import Reply, SlowReader
 from shim.fronts.routes import Routes
 from shim.shadow.shadow import Shadow
@@ -43,6 +44,7 @@ class Endpoint:
         guard: Guard,
         resolver: Resolver,
         routes: Routes,
+        metadata: ResourceMetadata,
         sink: AuditSink,
         activity: Activity,
         metrics: Metrics,
@@ -54,6 +56,7 @@ class Endpoint:
         self._guard = guard
         self._resolver = resolver
         self._routes = routes
+        self._metadata = metadata
         self._sink = sink
         self._activity = activity
         self._metrics = metrics
@@ -87,12 +90,15 @@ class Endpoint:
         try:
             if self._under_way > self._config.limits.concurrent_requests:
                 raise too_many("limits.concurrent_requests is reached", retry_after_s=1)
-            route = self._guard.route(http)
+            route = None if self._metadata.served_at(http.path) else self._guard.route(http)
             origin = self._guard.origin(http)
             if http.method == hdrs.METH_OPTIONS:
                 return preflight(origin, http.headers.get("Access-Control-Request-Headers", ""))
             if origin is not None:
                 reply.add_headers(cors(origin))
+            if route is None:
+                return await self._metadata.answer(http, reply)
+            reply.metadata_url = self._metadata.url(http.path)
             if http.method == hdrs.METH_POST:
                 body = await self._guard.body(http)
                 trace.bytes_in = len(body)

@@ -139,6 +139,9 @@ class Credentials(Protocol):
     async def renewed(self, ctx: Context) -> None:
         """Wait until the caller comes back with a credential that the upstream accepts."""
 
+    def offered(self, ctx: Context) -> None:
+        """Take up the credential of a caller who is known without the upstream, where there is none."""
+
 
 class Holder(Protocol):
     """Where a task lives: at a server, or in the shim itself."""

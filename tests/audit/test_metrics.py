@@ -78,13 +78,15 @@ def test_what_others_count_is_read_at_the_scrape(metrics):
     counts = {"dropped": 0, "under_way": 0}
     shadowed = Counter()
     metrics.watch(
-        dropped=lambda: counts["dropped"], under_way=lambda: counts["under_way"], shadowed=shadowed
+        dropped=lambda: counts["dropped"], under_way=lambda: counts["under_way"], shadowed=shadowed,
+        legacy_callers=lambda: counts["under_way"] + 1,
     )  # fmt: skip
     counts.update(dropped=7, under_way=3)
     shadowed["new", "same"] += 2
     text = metrics.text().decode()
     assert "taskshim_audit_dropped_total 7.0" in text
     assert "taskshim_open_requests 3.0" in text
+    assert "taskshim_legacy_callers 4.0" in text
     assert 'taskshim_shadow_calls_total{outcome="same",upstream="new"} 2.0' in text
 
 

@@ -42,17 +42,17 @@ async def ended(upstream: Scripted, client: Any, how: str) -> tuple[Any, list[An
     upstream.on("tools/call", {"task": task("task-1"), "_meta": {RELATED_TASK: {"taskId": "task-1"}}})
     upstream.on("tasks/get", task("task-1", "completed", pollInterval=5))
     upstream.on("tasks/result", {**RESULT, "_meta": {RELATED_TASK: {"taskId": "task-1"}}})
-    arguments = {"v": EVERY_KEY, **EVERY_KEY}
+    given = arguments({"v": EVERY_KEY, **EVERY_KEY})
     if how == "modern":
-        made = await client.call("run", arguments)
+        made = await client.call("run", given)
         got = await client.tasks("get", made.result["taskId"])
         return got.result["result"], [made.json, got.json]
     if how == "legacy":
-        made = await client.call("run", arguments, task={})
+        made = await client.call("run", given, task={})
         got = await client.tasks("get", "task-1")
         answer = await client.tasks("result", "task-1")
         return answer.result, [made.json, got.json, answer.json]
-    made = await client.request("tasks/create", {"name": "run", "arguments": arguments})
+    made = await client.request("tasks/create", {"name": "run", "arguments": given})
     got = await client.tasks("status", "task-1")
     answer = await client.tasks("result", "task-1")
     return answer.result, [made.json, got.json, answer.json]

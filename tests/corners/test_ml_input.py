@@ -86,7 +86,7 @@ async def test_two_questions_are_told_apart(upstream: Scripted, tmp_path: Path) 
         assert messages == {"elicitation-1": "one?", "elicitation-2": "two?"}
 
         await ml.client.tasks("update", "task-1", inputResponses={"elicitation-1": accept(n=1)})
-        assert (await upstream.response_to(1)).message["result"] == accept(n=1)
+        assert (await upstream.response_to(1)).message["result"]["content"] == accept(n=1)["content"]
         assert list((await ml.get())["inputRequests"]) == ["elicitation-2"]
         await ml.client.tasks("update", "task-1", inputResponses={"elicitation-2": {"action": "decline"}})
         assert (await upstream.response_to("1")).message["result"]["action"] == "decline"
@@ -115,7 +115,7 @@ async def test_an_id_that_comes_again_is_another_question(
             await ml.client.tasks("update", "task-1", inputResponses={f"elicitation-{n}": accept(n=n)})
             while len(answers := [one for one in upstream.requests if one.is_response]) < n:
                 await ml.get()
-            assert answers[-1].message["result"] == accept(n=n)
+            assert answers[-1].message["result"]["content"] == accept(n=n)["content"]
     assert ml.events("upstream.invalid") == []
 
 
@@ -135,7 +135,7 @@ async def test_two_questions_under_one_id_leave_the_one_that_can_be_answered(
         assert [one["params"]["message"] for one in shown.values()] == ["two?"]
         await ml.client.tasks("update", "task-1", inputResponses={"elicitation-1": accept(n=1)})
         await ml.client.tasks("update", "task-1", inputResponses={"elicitation-2": accept(n=2)})
-        assert (await upstream.response_to("q")).message["result"] == accept(n=2)
+        assert (await upstream.response_to("q")).message["result"]["content"] == accept(n=2)["content"]
     assert [event["rule"] for event in ml.events("upstream.invalid")] == ["ML-INPUT"]
 
 

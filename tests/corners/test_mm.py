@@ -293,7 +293,7 @@ STATES: dict[str, dict[str, Any]] = {
     "failed": {"error": {"code": -32001, "message": "no", "data": [1]}, "statusMessage": "no"},
     "cancelled": {},
 }
-BARE = {"content": [{"type": "text", "text": "hi"}], "structuredContent": {"resultType": 1, "n": 1.1}}
+BARE = {"content": result("hi")["content"], "structuredContent": {"resultType": 1, "n": 1.1}}
 
 
 @pytest.mark.parametrize("state", STATES)

@@ -42,13 +42,9 @@ def peer(directory: Path, python: Path) -> Service:
 
 
 def shim(
-    directory: Path, name: str, upstream: Service, ledger: Path | None = None,
-    *, second: Service | None = None, **sections: dict[str, Any],
-) -> Service:  # fmt: skip
-    """Describe a shim; `sections` change its config, None takes a key out. Its files lie in `directory`.
-
-    With a `second` upstream, to which no call goes by itself, both are named legacy ones.
-    """
+    directory: Path, name: str, upstream: Service, ledger: Path | None = None, **sections: dict[str, Any]
+) -> Service:
+    """Describe a shim; `sections` change its config, None takes a key out. Its files lie in `directory`."""
     port = free_port()
     config: dict[str, dict[str, Any]] = {
         "listen": {"port": port},
@@ -64,11 +60,7 @@ def shim(
         config[section] = {**config.get(section, {}), **values}
     text = "".join(_table(f"[{section}]", values) for section, values in config.items())
     file = directory / f"{name}.toml"
-    servers: list[dict[str, Any]] = [{"url": upstream.url}]
-    if second is not None:
-        legacy = {"dialect": "experimental", "credentials": "none"}
-        servers = [{**servers[0], **legacy}, {"name": "second", "url": second.url, **legacy}]
-    file.write_text(text + "".join(_table("[[upstream]]", server) for server in servers))
+    file.write_text(text + _table("[[upstream]]", {"url": upstream.url}))
     command = module("shim.cli.main", "serve", "--config", str(file))
     return Service(name, command, port, directory / f"{name}.log")
 

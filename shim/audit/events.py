@@ -121,6 +121,10 @@ class InputDeclined(_Input, tag="input.declined", frozen=True):
     """A question was declined."""
 
 
+class InputWithdrawn(_Input, tag="input.withdrawn", frozen=True):
+    """The server called a question off."""
+
+
 class Denied(Event, tag="denied", frozen=True, kw_only=True):
     """A request was refused; only this log tells not_owner from unknown_task."""
 

@@ -201,6 +201,9 @@ class Ledger(Protocol):
     async def release_input(self, task_pk: int, key: str) -> None:
         """Make an answered question outstanding again, as if not sent: the upstream refused the answer."""
 
+    async def withdraw_input(self, task_pk: int, key: str) -> bool:
+        """Close a question that nobody has answered; False where somebody has (ML-INPUT)."""
+
     async def close_inputs(self, task_pk: int) -> None:
         """Close what is not delivered (INPUT-END)."""
 

@@ -127,6 +127,11 @@ class Shadow:
         copied: Members = {name: params[name] for name in _COPIED if name in params}
         self._enqueue(_Sample(copied, tool, target, trace, dialect, answer))
 
+    @property
+    def busy(self) -> bool:
+        """True while samples are dealt with or wait for it; tasks that have not ended are not counted."""
+        return bool(self._queue) or self._workers > len(self._idle)
+
     def tell(self) -> None:
         """Write down what became of the samples since it was last told."""
         told, self._untold = self._untold, Counter()

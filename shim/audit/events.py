@@ -221,6 +221,23 @@ class CutoverChanged(Event, tag="cutover.changed", frozen=True, kw_only=True):
     by: str
 
 
+class Rerouted(Event, tag="rerouted", frozen=True, kw_only=True):
+    """A request went to another upstream than the rules name: that is down, or has no such tool."""
+
+    wanted: str
+    """The upstream that the rules name."""
+    reason: str
+    """down, tool."""
+    tool: str | None = None
+
+
+class SunsetPassed(Event, tag="sunset", frozen=True, kw_only=True):
+    """A request of the old API came after its end; `action`: warned, refused."""
+
+    action: str
+    method: str | None = None
+
+
 class _OfShadow(Event, frozen=True, kw_only=True):
     tool: str
     other: str

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.client import RELATED_TASK, LegacyClient, OpenStream
-from tests.corners.lm import BOB, Corner, corner, elicitation, seen_as
+from tests.corners.lm import BOB, VISIT, Corner, corner, elicitation, seen_as
 from tests.corners.ml import ALICE, HandClock, accept
 from tests.models import check_legacy
 from tests.scripted import Raw, Scripted, Seen, text
@@ -124,6 +124,29 @@ async def test_other_kinds_are_asked_too(
             await result(lm)
     assert message["method"] == asked["method"]
     assert server.updates == [{"k": given}]
+
+
+@pytest.mark.rule("LM-INPUT")
+async def test_a_url_to_visit_has_one_id_however_often_it_is_sent(
+    modern_upstream: Scripted, tmp_path: Path
+) -> None:
+    async with corner(modern_upstream, tmp_path) as lm:
+        server = Asking(modern_upstream, "k")
+        server.open["k"] = VISIT
+        await lm.create()
+        async with on_get(lm.client) as stream:
+            first = await question(lm, stream)
+        lm.clock.advance(LATER_MS)
+        async with on_get(lm.client) as stream:
+            second = await question(lm, stream)
+            await lm.client.respond(second["id"], {"action": "accept"})
+            await result(lm)
+    assert first == second
+    check_legacy("ElicitRequest", first)
+    assert first["params"].pop("elicitationId")
+    del first["params"]["_meta"]
+    assert first["params"] == VISIT["params"]
+    assert server.updates == [{"k": {"action": "accept"}}]
 
 
 @pytest.mark.rule("LM-INPUT")

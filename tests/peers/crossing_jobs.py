@@ -2,18 +2,21 @@
 
 `crossing_legacy.py`, `crossing_modern.py` and `crossing_fastmcp.py` each bring a client as a `Peer`:
 
-    python crossing_*.py URL [JOB ...] [--mode=MODE] [--header=NAME=VALUE ...]
+    python crossing_*.py URL [JOB ...] [--mode=MODE] [--turns=FILE] [--header=NAME=VALUE ...]
 
-which prints {job: outcome}. Messages are shown as they are on the wire, `_meta` left out.
+which prints {job: outcome}. Messages are shown as they are on the wire, `_meta` left out. Where several
+clients run at once, FILE is locked by the one that listens for changes: the others announce none meanwhile.
 """
 
 import argparse
 import asyncio
 import contextlib
+import fcntl
 import json
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 Json = dict[str, Any]
@@ -288,6 +291,18 @@ JOBS: dict[str, Callable[[Open], Awaitable[Any]]] = {
 }  # fmt: skip
 
 
+ALONE = {"changes"}
+"""What no other client may do at the same time: each would hear of the other's."""
+
+
+@contextlib.asynccontextmanager
+async def turn(file: Path) -> AsyncIterator[None]:
+    """Wait until no other client has its turn."""
+    with file.open("w") as lock:
+        await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
+        yield
+
+
 async def outcome_of(job: Callable[[Open], Awaitable[Any]], open_: Open) -> Any:
     """What a job came to, also if that is an error or nothing."""
     heard: list[Heard] = []
@@ -302,6 +317,8 @@ async def outcome_of(job: Callable[[Open], Awaitable[Any]], open_: Open) -> Any:
         return f"refused with {error.code}"
     except TimeoutError:
         return f"nothing came after {heard}"
+    except Exception as error:  # noqa: BLE001 - the other jobs go on
+        return f"broke with {error!r} after {heard}"
 
 
 def main(
@@ -312,6 +329,7 @@ def main(
     parser.add_argument("url")
     parser.add_argument("jobs", nargs="*", metavar="JOB", help=", ".join(JOBS))
     parser.add_argument("--mode", default="auto")
+    parser.add_argument("--turns", type=Path)
     parser.add_argument("--header", action="append", default=[], help="NAME=VALUE")
     args = parser.parse_args()
     headers = dict(pair.split("=", 1) for pair in args.header)
@@ -320,6 +338,11 @@ def main(
         def open_(heard: Heard) -> contextlib.AbstractAsyncContextManager[Peer]:
             return connect(args.url, headers, args.mode, heard)
 
-        return {name: await outcome_of(JOBS[name], open_) for name in args.jobs or JOBS}
+        found = {}
+        for name in args.jobs or JOBS:
+            alone = turn(args.turns) if args.turns and name in ALONE else contextlib.nullcontext()
+            async with alone:
+                found[name] = await outcome_of(JOBS[name], open_)
+        return found
 
     print(json.dumps(asyncio.run(run())))  # noqa: T201 - its output

@@ -150,6 +150,27 @@ async def test_a_url_to_visit_has_one_id_however_often_it_is_sent(
 
 
 @pytest.mark.rule("LM-INPUT")
+async def test_what_a_session_left_unanswered_goes_to_the_next_at_once(
+    modern_upstream: Scripted, tmp_path: Path
+) -> None:
+    never = {"redeliver_after_ms": 1_000_000_000}
+    async with corner(modern_upstream, tmp_path, legacy=never) as lm:
+        server = Asking(modern_upstream, "k")
+        await lm.create()
+        async with on_get(lm.client) as stream:
+            left = await question(lm, stream)
+            await lm.client.delete()
+        other = await lm.seated(ALICE)
+        async with on_result(other) as stream:
+            asked = await question(lm, stream)
+            await other.respond(asked["id"], accept(ok=True))
+            await lm.ticking(asyncio.ensure_future(stream.rest()))
+    assert asked["params"] == left["params"]
+    assert asked["id"] != left["id"]
+    assert server.updates == [{"k": accept(ok=True)}]
+
+
+@pytest.mark.rule("LM-INPUT")
 async def test_the_sessions_own_stream_comes_first(modern_upstream: Scripted, tmp_path: Path) -> None:
     async with corner(modern_upstream, tmp_path) as lm:
         other = await lm.seated(ALICE)

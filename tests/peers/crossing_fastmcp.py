@@ -18,55 +18,55 @@ class Fast:
     """The client of fastmcp 4 as a Peer."""
 
     def __init__(self, client: Client[StreamableHttpTransport], callbacks: Callbacks) -> None:
-        self._client, self._callbacks = client, callbacks
+        self.client, self._callbacks = client, callbacks
 
     async def tools(self) -> list[Json]:
-        return [wire(tool) for tool in await self._client.list_tools()]
+        return [wire(tool) for tool in await self.client.list_tools()]
 
     async def call(
         self, name: str, arguments: Json, *, progress: bool = False, level: t.LoggingLevel | None = None
     ) -> Json:
-        session = self._client.session
+        session = self.client.session
         with refusals():
             if level is not None and not in_new_era(session):
-                await self._client.set_logging_level(level)
+                await self.client.set_logging_level(level)
             told = self._callbacks.told if progress else None
             meta = level_of(session, level)
-            return wire(await self._client.call_tool_mcp(name, arguments, progress_handler=told, meta=meta))
+            return wire(await self.client.call_tool_mcp(name, arguments, progress_handler=told, meta=meta))
 
     async def abandon(self, name: str, arguments: Json, begun: Callable[[], Awaitable[None]]) -> None:
-        call = asyncio.create_task(self._client.call_tool_mcp(name, arguments))
+        call = asyncio.create_task(self.client.call_tool_mcp(name, arguments))
         await begun()
         call.cancel()
         await asyncio.wait([call])
 
     async def prompts(self) -> list[Json]:
-        return [wire(prompt) for prompt in await self._client.list_prompts()]
+        return [wire(prompt) for prompt in await self.client.list_prompts()]
 
     async def prompt(self, name: str, arguments: dict[str, str]) -> Json:
         with refusals():
-            return wire(await self._client.get_prompt(name, arguments))
+            return wire(await self.client.get_prompt(name, arguments))
 
     async def resources(self) -> list[Json]:
-        return [wire(resource) for resource in await self._client.list_resources()]
+        return [wire(resource) for resource in await self.client.list_resources()]
 
     async def templates(self) -> list[Json]:
-        return [wire(template) for template in await self._client.list_resource_templates()]
+        return [wire(template) for template in await self.client.list_resource_templates()]
 
     async def read(self, uri: str) -> Json:
         with refusals():
-            return {"contents": [wire(one) for one in await self._client.read_resource(uri)]}
+            return {"contents": [wire(one) for one in await self.client.read_resource(uri)]}
 
     async def complete(self, ref: Json, name: str, value: str, context: dict[str, str] | None) -> Json:
         with refusals():
-            return wire(await self._client.complete(reference(ref), {"name": name, "value": value}, context))
+            return wire(await self.client.complete(reference(ref), {"name": name, "value": value}, context))
 
     def hearing(self, uri: str) -> contextlib.AbstractAsyncContextManager[None]:
-        return hearing(self._client.session, self._callbacks.heard, uri)
+        return hearing(self.client.session, self._callbacks.heard, uri)
 
 
 @contextlib.asynccontextmanager
-async def connect(url: str, headers: dict[str, str], mode: str, heard: Heard) -> AsyncIterator[jobs.Peer]:
+async def connect(url: str, headers: dict[str, str], mode: str, heard: Heard) -> AsyncIterator[Fast]:
     """Connect; in the old era ready when the GET stream is open."""
     callbacks = Callbacks(heard)
 

@@ -57,6 +57,7 @@ class Heard:
         if "elicitationId" in shown:
             shown["elicitationId"] = "<id>"
         self.asked.append([method, shown])
+        self._news.set()
 
     def elicited(self, params: Json) -> Json:
         """Keep an elicitation and answer it."""

@@ -31,10 +31,10 @@ class Client:
     """A session of mcp 1.30 as a Peer."""
 
     def __init__(self, session: ClientSession, heard: Heard) -> None:
-        self._session, self._heard = session, heard
+        self.session, self._heard = session, heard
 
     async def tools(self) -> list[Json]:
-        return [wire(tool) for tool in (await self._session.list_tools()).tools]
+        return [wire(tool) for tool in (await self.session.list_tools()).tools]
 
     async def call(
         self, name: str, arguments: Json, *, progress: bool = False, level: t.LoggingLevel | None = None
@@ -44,57 +44,59 @@ class Client:
 
         with refusals():
             if level is not None:
-                await self._session.set_logging_level(level)
+                await self.session.set_logging_level(level)
             steps = told if progress else None
-            return wire(await self._session.call_tool(name, arguments, progress_callback=steps))
+            return wire(await self.session.call_tool(name, arguments, progress_callback=steps))
 
     async def abandon(self, name: str, arguments: Json, begun: Callable[[], Awaitable[None]]) -> None:
-        request_id = self._session._request_id
-        call = asyncio.create_task(self._session.call_tool(name, arguments))
+        request_id = self.session._request_id
+        call = asyncio.create_task(self.session.call_tool(name, arguments))
         await asyncio.sleep(0)  # the call takes its id
         await begun()
         # this client sends no cancellation of its own accord
         params = t.CancelledNotificationParams(requestId=request_id, reason="enough")
-        await self._session.send_notification(t.ClientNotification(t.CancelledNotification(params=params)))
+        await self.session.send_notification(t.ClientNotification(t.CancelledNotification(params=params)))
         call.cancel()
         await asyncio.wait([call])
 
     async def prompts(self) -> list[Json]:
-        return [wire(prompt) for prompt in (await self._session.list_prompts()).prompts]
+        return [wire(prompt) for prompt in (await self.session.list_prompts()).prompts]
 
     async def prompt(self, name: str, arguments: dict[str, str]) -> Json:
         with refusals():
-            return wire(await self._session.get_prompt(name, arguments))
+            return wire(await self.session.get_prompt(name, arguments))
 
     async def resources(self) -> list[Json]:
-        return [wire(resource) for resource in (await self._session.list_resources()).resources]
+        return [wire(resource) for resource in (await self.session.list_resources()).resources]
 
     async def templates(self) -> list[Json]:
-        listed = await self._session.list_resource_templates()
+        listed = await self.session.list_resource_templates()
         return [wire(template) for template in listed.resourceTemplates]
 
     async def read(self, uri: str) -> Json:
         with refusals():
-            return wire(await self._session.read_resource(AnyUrl(uri)))
+            return wire(await self.session.read_resource(AnyUrl(uri)))
 
     async def complete(self, ref: Json, name: str, value: str, context: dict[str, str] | None) -> Json:
         kind = t.PromptReference if ref["type"] == "ref/prompt" else t.ResourceTemplateReference
         asked = kind.model_validate(ref)
         with refusals():
-            got = await self._session.complete(asked, {"name": name, "value": value}, context)
+            got = await self.session.complete(asked, {"name": name, "value": value}, context)
         return wire(got.completion)
 
     @contextlib.asynccontextmanager
     async def hearing(self, uri: str) -> AsyncIterator[None]:
         with refusals():
-            await self._session.subscribe_resource(AnyUrl(uri))
+            await self.session.subscribe_resource(AnyUrl(uri))
             yield
-            await self._session.unsubscribe_resource(AnyUrl(uri))
+            await self.session.unsubscribe_resource(AnyUrl(uri))
 
 
 @contextlib.asynccontextmanager
-async def connect(url: str, headers: dict[str, str], _: str, heard: Heard) -> AsyncIterator[jobs.Peer]:
-    """Connect; ready when the GET stream is open."""
+async def connect(
+    url: str, headers: dict[str, str], _: str, heard: Heard, *, answers: bool = True
+) -> AsyncIterator[Client]:
+    """Connect; ready when the GET stream is open. Without `answers` nobody answers what is asked."""
     listening = asyncio.Event()
 
     async def note(response: httpx.Response) -> None:
@@ -102,7 +104,10 @@ async def connect(url: str, headers: dict[str, str], _: str, heard: Heard) -> As
             listening.set()
 
     async def elicit(_: Any, params: t.ElicitRequestParams) -> t.ElicitResult:
-        return t.ElicitResult.model_validate(heard.elicited(wire(params)))
+        answer = heard.elicited(wire(params))
+        if not answers:
+            await asyncio.Event().wait()
+        return t.ElicitResult.model_validate(answer)
 
     async def sample(_: Any, params: t.CreateMessageRequestParams) -> t.CreateMessageResult:
         heard.question("sampling/createMessage", wire(params))

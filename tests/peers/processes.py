@@ -67,6 +67,14 @@ async def crossing_client(
     return outcomes
 
 
+async def visit(
+    python: Path, script: str, url: str, *step: str, headers: dict[str, str], log: Path
+) -> dict[str, Any]:
+    """Run one of tests/peers/visit_*.py: a client's process that takes one step of a task and leaves."""
+    told: dict[str, Any] = json.loads(await _said(python, script, url, *step, *_flags(headers), log=log))
+    return told
+
+
 @asynccontextmanager
 async def _serving(python: Path, script: str, *flags: str, log: Path | None) -> AsyncIterator[str]:
     process = await _start(python, script, *flags, log=log)

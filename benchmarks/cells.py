@@ -1,9 +1,12 @@
 """The cells, each a function of the run: it starts what it needs, measures, adds rows and targets."""
 
+import contextlib
+import statistics
 import subprocess
 import time
 from collections.abc import Callable
 
+from benchmarks.audit_writing import NOTHING, costs_us
 from benchmarks.bench import CLIENTS, Bench, counts
 from benchmarks.processes import ROOT, Service, cpu_s, module, rss_kib
 from benchmarks.report import Row
@@ -14,6 +17,7 @@ from benchmarks.upstream import POLL_INTERVAL_MS
 
 WAITERS = 100
 CREATORS = 64
+AUDIT_TURNS = 4
 STREAMS = 1_000
 HELD, WAITED = 10_000, 100
 PEER_JOB = {"tool": "slow_compute", "arguments": '{"label":"bench","seconds":86400}'}
@@ -55,6 +59,29 @@ def call(bench: Bench) -> None:
         )
     share = (rows["LL"].rate or 0) / base.rate
     bench.target("LL tools/call, share of the pass-through's requests/s", share, 0.7, at_most=False)
+
+
+def audit(bench: Bench) -> None:
+    """The audit log's part of a request alone; then relayed calls through shims without and with it."""
+    alone = costs_us(bench.directory, AUDIT_TURNS * bench.rounds)
+    for who, found in alone.items():
+        bench.report.rows.append(Row(cell="audit", who=f"{who}, alone", cpu_us=statistics.median(found)))
+        if who != NOTHING:
+            what = f"CPU a request of the {who}"
+            more = [a - b for a, b in zip(found, alone[NOTHING], strict=True)]
+            bench.target(what, statistics.median(more), 15, at_most=True, unit=" us")
+    with canned(bench.directory) as upstream, contextlib.ExitStack() as stack:
+        settings = ({"path": None}, {}, {"key_file": str(bench.directory / "audit.key")})
+        shims = {
+            who: stack.enter_context(shim(bench.directory, f"shim-audit-{n}", upstream, audit=these))
+            for n, (who, these) in enumerate(zip(alone, settings, strict=True))
+        }
+        runs: dict[str, list[Figures]] = {who: [] for who in shims}
+        for _ in range(bench.rounds):
+            for who, service in shims.items():
+                runs[who].append(bench.load("call", service, connections=CLIENTS))
+        for who, service in shims.items():
+            bench.row("audit", service, median(runs[who]), who=f"LL, {who}")
 
 
 def poll(bench: Bench) -> None:
@@ -202,6 +229,7 @@ def held(service: Service) -> int:
 
 CELLS: dict[str, Callable[[Bench], None]] = {
     "call": call,
+    "audit": audit,
     "poll": poll,
     "wait": wait,
     "create": create,

@@ -44,7 +44,7 @@ def peer(directory: Path, python: Path) -> Service:
 def shim(
     directory: Path, name: str, upstream: Service, ledger: Path | None = None, **sections: dict[str, Any]
 ) -> Service:
-    """Describe a shim; `sections` change its config. Its files lie in `directory`."""
+    """Describe a shim; `sections` change its config, None takes a key out. Its files lie in `directory`."""
     port = free_port()
     config: dict[str, dict[str, Any]] = {
         "listen": {"port": port},
@@ -66,7 +66,8 @@ def shim(
 
 
 def _table(header: str, values: dict[str, Any]) -> str:
-    return "\n".join([header, *(f"{key} = {_value(value)}" for key, value in values.items()), "", ""])
+    there = {key: value for key, value in values.items() if value is not None}
+    return "\n".join([header, *(f"{key} = {_value(value)}" for key, value in there.items()), "", ""])
 
 
 def _value(value: Any) -> str:

@@ -17,12 +17,14 @@ from shim import __version__
 from shim.admin import Admin
 from shim.alive import Alive
 from shim.audit.activity import Activity
-from shim.audit.events import InstanceStarted, InstanceStopped
+from shim.audit.chain import PURPOSE, Signer
+from shim.audit.events import AuditSink, InstanceStarted, InstanceStopped
 from shim.audit.metrics import Metrics
 from shim.audit.sink import FileSink, NullSink, new_instance
 from shim.audit.traffic import Traffic
 from shim.behind import Behind, speakers
 from shim.callers.keys import Keys
+from shim.callers.provider import Providers
 from shim.callers.resolve import build_resolver
 from shim.clock import Clock, SystemClock
 from shim.config import Config, digest
@@ -30,6 +32,7 @@ from shim.config.live import Live
 from shim.facing import Facing
 from shim.fronts.endpoint import Endpoint
 from shim.fronts.guard import Guard
+from shim.fronts.metadata import ResourceMetadata, described_at
 from shim.fronts.open_streams import OpenStreams
 from shim.fronts.routes import Routes
 from shim.fronts.server import server_of
@@ -38,7 +41,8 @@ from shim.hub.dialect import Dialect
 from shim.hub.registry import load_dialects
 from shim.ledger.sqlite import SqliteLedger
 from shim.reload import Reload
-from shim.standing import Stand, linked
+from shim.shadow.shadow import Shadow
+from shim.standing import Stand, all_judged, linked
 from shim.steering import Steering
 from shim.tasks.questions import Questions
 from shim.tasks.room import Room
@@ -68,6 +72,7 @@ class App:
     """The upstreams by name."""
     ledger: SqliteLedger
     steering: Steering
+    shadow: Shadow
     reload: Reload
     """Puts a new config in force. Raises ConfigError; then all is as it was."""
 
@@ -96,8 +101,7 @@ async def running(
         dialects = load_dialects(config.mappings.files)
         keys = Keys.load(config.identity.key_file)
         metrics = Metrics(_methods(dialects))
-        sink = _sink(config, instance)
-        stack.push_async_callback(asyncio.to_thread, sink.close)
+        sink = _sink(stack, config, instance)
         live = Live(config)
         in_force = live.as_config()
         ledger = await _ledger(stack, config, clock, metrics)
@@ -110,13 +114,15 @@ async def running(
         }
         room = Room(in_force, ledger, {}, clock, sink)
         questions = Questions(room)
+        shadow = Shadow(in_force, lambda name: stands[name].behind.main, tuple(stands), dialects, room)
         ids = IdMaker(epoch := await ledger.next_epoch())
         for one in stands.values():
             await one.speak(
                 dialects,
                 partial(
                     speakers, in_force, one.settings, dialects=dialects, link=one.link,
-                    authority=one.authority, ids=ids, clock=clock, ledger=ledger, events=questions,
+                    authority=one.authority, ids=ids, clock=clock, ledger=ledger,
+                    events=shadow.ears(questions),
                 ),
             )  # fmt: skip
             stack.push_async_callback(one.behind.close)
@@ -124,23 +130,30 @@ async def running(
         room.upstreams = _speakers(stands)
         tasks = Tasks(room, keys, questions, instance=instance, dialects=dialects)
         stack.push_async_callback(tasks.close)
-        resolver = build_resolver(config.identity, keys, judged=all(one.judged for one in stands.values()))
+        providers = _providers(stack, clock, sink, metrics)
+        resolver = build_resolver(
+            config.identity, keys, providers, judged=all_judged(stands), described_at=described_at(config)
+        )
         facing = Facing(in_force, tasks, dialects, ids, epoch, resolver, OpenStreams(in_force))
         for one in stands.values():
             one.fronts = facing.fronts(one)
         activity, traffic = Activity(), Traffic()
-        metrics.watch(dropped=lambda: sink.dropped, under_way=lambda: activity.under_way)
+        metrics.watch(
+            dropped=lambda: sink.dropped, under_way=lambda: activity.under_way, shadowed=shadow.counts,
+            legacy_callers=lambda: traffic.legacy_callers,
+        )  # fmt: skip
         metrics.parked.set_function(lambda: len(tasks.parked))
         endpoint = Endpoint(
             in_force,
             guard=Guard(config),
             resolver=resolver,
             routes=Routes(in_force, stands, dialects, ledger, tasks.parked),
+            metadata=ResourceMetadata(in_force, stands),
             sink=sink, activity=activity, metrics=metrics, traffic=traffic,
-            sunset=sunset_headers(config.cutover),
+            sunset=sunset_headers(config.cutover), shadow=shadow,
         )  # fmt: skip
         steering = Steering(live, stands, ledger, traffic, sink, clock)
-        reload = Reload(config, live, keys, sink, endpoint, stands)
+        reload = Reload(config, live, keys, providers, sink, endpoint, stands)
         await tasks.start()
         sink.emit(InstanceStarted(version=__version__, config_digest=digest(config)))
         stack.callback(
@@ -169,8 +182,9 @@ async def running(
         admin.ready = True
         stack.callback(admin.stopping)
         yield App(
-            config, url + config.listen.path, admin_url, endpoint, tasks, stands, ledger, steering, reload
-        )
+            config, url + config.listen.path, admin_url, endpoint, tasks, stands, ledger, steering, shadow,
+            reload,
+        )  # fmt: skip
 
 
 async def _listen(
@@ -206,6 +220,15 @@ async def _ledger(
     return ledger
 
 
+def _providers(
+    stack: contextlib.AsyncExitStack, clock: Clock, sink: AuditSink, metrics: Metrics
+) -> Providers:
+    """Make the way to identity providers; what is under way on it ends before the audit log does."""
+    providers = Providers(clock, sink, metrics.provider)
+    stack.push_async_callback(providers.close)
+    return providers
+
+
 def _speakers(stands: Mapping[str, Stand]) -> Mapping[tuple[str, str], Upstream]:
     """Give the speakers of all upstreams, by upstream and dialect."""
     return {key: one for stand in stands.values() for key, one in stand.behind.speakers.items()}
@@ -218,13 +241,23 @@ def _turn(stand: Stand, stands: Mapping[str, Stand], facing: Facing, probed: Pro
     stand.fronts = facing.fronts(stand)
 
 
-def _sink(config: Config, instance: str) -> FileSink | NullSink:
-    if config.audit.path is None:
+def _sink(stack: contextlib.AsyncExitStack, config: Config, instance: str) -> FileSink | NullSink:
+    """Open the audit log; it is closed last. Raises StartError, KeyFileError."""
+    audit = config.audit
+    if audit.path is None:
         return NullSink()
-    return FileSink(
-        config.audit.path, instance=instance, max_bytes=config.audit.max_bytes, daily=config.audit.daily,
-        queue=config.audit.queue,
-    )  # fmt: skip
+    signer = None
+    if audit.key_file is not None:
+        signer = Signer(Keys.load(audit.key_file, "audit.key_file").derived(PURPOSE)[0])
+    try:
+        sink = FileSink(
+            audit.path, instance=instance, max_bytes=audit.max_bytes, daily=audit.daily, queue=audit.queue,
+            signer=signer,
+        )  # fmt: skip
+    except OSError as exc:
+        raise StartError(f"audit.path: {audit.path} cannot be opened: {exc.strerror}") from exc
+    stack.push_async_callback(asyncio.to_thread, sink.close)
+    return sink
 
 
 async def _sign_of_life(stack: contextlib.AsyncExitStack, room: Room, alive: Alive) -> None:

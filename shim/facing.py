@@ -95,7 +95,7 @@ class Facing:
                 self.config, upstream, relay, self.tasks,
                 detector=detector, vouching=vouching, asking=self.asking,
             ),
-            self.resolver, vouching,
+            self.resolver, vouching, self.streams,
         )  # fmt: skip
 
     def _hosted(self, upstream: Upstream, vouches: VouchBook) -> Front:
@@ -103,6 +103,7 @@ class Facing:
         config, tasks, ledger, clock = self.config, self.tasks, self.tasks.room.ledger, self.tasks.room.clock
         asking, streams, events = self.asking, self.get_streams, self.events
         vouching = Vouching(vouches, upstream)
+        listening, replays = Listening(upstream, ledger, clock), Replays(config, tasks.room, events)
         return HostedFront(
             config, upstream,
             detector=Detector(config, self.dialects, ledger),
@@ -111,9 +112,9 @@ class Facing:
             asking=asking,
             verbs=HostedVerbs(Verbs(config, upstream, tasks, vouching), asking, streams),
             calls=Calls(config, upstream, tasks, asking),
-            feed=Feed(config, tasks, asking, Listening(upstream, ledger, clock), events, streams),
+            feed=Feed(config, tasks, asking, listening, events, streams, replays, self.streams),
             streams=streams,
             vouching=vouching,
             once=LegacyOnce(tasks.idempotency, vouching),
-            replays=Replays(config, tasks.room, events),
+            replays=replays,
         )  # fmt: skip

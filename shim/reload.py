@@ -8,13 +8,15 @@ import structlog
 
 from shim.audit.events import AuditSink, ConfigReloaded
 from shim.callers.keys import Keys
+from shim.callers.provider import Providers
 from shim.callers.resolve import build_resolver
 from shim.config import Config, changed_keys, service_token
 from shim.config.live import Live
 from shim.fronts.endpoint import Endpoint
 from shim.fronts.guard import Guard
+from shim.fronts.metadata import described_at
 from shim.fronts.sunset import sunset_headers
-from shim.standing import Stand
+from shim.standing import Stand, all_judged
 from shim.steering import tell_cutover
 
 log = structlog.get_logger("shim")
@@ -43,6 +45,7 @@ class Reload:
     started: Config
     live: Live
     keys: Keys
+    providers: Providers
     sink: AuditSink
     endpoint: Endpoint
     stands: Mapping[str, Stand]
@@ -50,8 +53,10 @@ class Reload:
     def __call__(self, new: Config) -> None:
         """Swap what can be swapped and say what cannot. Raises ConfigError; then all is as it was."""
         old = self.live.in_force
-        judged = all(one.judged for one in self.stands.values())
-        resolver = build_resolver(new.identity, self.keys, judged=judged)
+        judged = all_judged(self.stands)
+        resolver = build_resolver(
+            new.identity, self.keys, self.providers, judged=judged, described_at=described_at(new)
+        )
         settings = {one.name: one for one in new.upstream}
         tokens = {name: service_token(settings[name]) for name in self.stands.keys() & settings.keys()}
 

@@ -64,6 +64,11 @@ class Stand:
         self.behind: Behind
         self.fronts: Mapping[Era, Front] = {}
 
+    @property
+    def over_http(self) -> bool:
+        """Whether it is an address, and not a command."""
+        return not self.settings.command
+
     async def speak(self, dialects: Mapping[str, Dialect], make: Callable[[Speaks], Made]) -> None:
         """Make the speakers of what it was configured or is found to speak (ERA-PROBE)."""
         if self.settings.dialect != "auto":
@@ -86,6 +91,11 @@ class Stand:
         self.authority.sign(token, settings.fixed_headers())
         self.authority.vouches.vouch_ms = config.identity.vouch_ms
         self.authority.held.hold_ms = config.identity.credential_hold_ms
+
+
+def all_judged(stands: Mapping[str, Stand]) -> bool:
+    """Tell whether each upstream sees the callers' own credentials (OWN-VOUCH)."""
+    return all(one.judged for one in stands.values())
 
 
 def _forwarded(settings: UpstreamConfig) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from typing import Any, Self
 import aiohttp
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from tests import sse
+from tests import planted, sse
 from tests.sse import Frame
 
 META_VERSION = "io.modelcontextprotocol/protocolVersion"
@@ -176,10 +176,12 @@ class _Client:
         """Send these very bytes with exactly the headers given (None leaves one out); the open answer."""
         assert self._http is not None
         merged: CIMultiDict[str] = CIMultiDict()
-        for name, value in {"Accept": ACCEPT, "Content-Type": "application/json", **(headers or {})}.items():
+        own = {"Accept": ACCEPT, "Content-Type": "application/json", **planted.HEADERS}
+        for name, value in {**own, **(headers or {})}.items():
             merged.pop(name, None)
             if value is not None:
                 merged[name] = value
+        planted.sending(merged)
         async with self._http.request(
             http_method, url or self.url, data=body, headers=merged, allow_redirects=False
         ) as response:
@@ -229,7 +231,7 @@ class _Client:
 
     async def call(self, name: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> Reply:
         """tools/call; `task={...}` augments it (legacy)."""
-        params: dict[str, Any] = {"name": name, "arguments": dict(arguments or {})}
+        params: dict[str, Any] = {"name": name, "arguments": planted.arguments(arguments)}
         for key in ("task", "inputResponses", "requestState"):
             if key in options:
                 params[key] = options.pop(key)

@@ -3,13 +3,26 @@
 from collections.abc import AsyncIterator
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
+from shim.clock import SystemClock
+from tests.provider import Provider, identity_provider
 from tests.scripted import Scripted, scripted
 
 # a shared machine is slow at times: how long an example takes says nothing
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+# as the shim's own log: the tracebacks of structlog's default show local variables
+structlog.configure(
+    processors=[
+        *structlog.get_config()["processors"][:-1],
+        structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
+
+pytest_plugins = ["tests.leaks"]
 
 PEER_TIMEOUT_S = 600
 """The first test that needs a peer also makes its environment."""
@@ -34,3 +47,10 @@ async def modern_upstream() -> AsyncIterator[Scripted]:
     """A scripted upstream without sessions, for the modern era."""
     async with scripted(sessions=False) as server:
         yield server
+
+
+@pytest.fixture
+async def provider() -> AsyncIterator[Provider]:
+    """An identity provider on the machine's clock; see tests/provider.py."""
+    async with identity_provider(SystemClock()) as running:
+        yield running

@@ -32,6 +32,8 @@ from typing import Any
 from aiohttp import web
 from multidict import CIMultiDictProxy
 
+from tests.planted import MARK, META
+
 SESSION = "Mcp-Session-Id"
 JSON_TYPE = "application/json"
 SSE_TYPE = "text/event-stream"
@@ -47,7 +49,7 @@ class Error:
     """Answer with a JSON-RPC error."""
 
     code: int
-    message: str = "scripted"
+    message: str = f"scripted {MARK}"
     data: Any = None
     status: int = 200
 
@@ -149,7 +151,7 @@ class Stream:
         await self.send({"jsonrpc": "2.0", "id": seen.id, "result": result}, event_id=event_id)
         await self.close()
 
-    async def error(self, code: int, message: str = "scripted", data: Any = None) -> None:
+    async def error(self, code: int, message: str = f"scripted {MARK}", data: Any = None) -> None:
         """Send an error response to the stream's own request, then end the stream."""
         seen = await self.opened()
         await self.send({"jsonrpc": "2.0", "id": seen.id, "error": _error(Error(code, message, data))})
@@ -209,6 +211,8 @@ class Scripted:
         self.unexpected: list[Seen] = []
         self.get_answer: Scriptable | None = None
         """What GET gets; None: a stream for `get_stream()`."""
+        self.beside: dict[str, Scriptable] = {}
+        """What other paths give; well-known ones that do not stand here are not found."""
         self.response_answer: Scriptable | None = None
         """What a client's JSON-RPC response gets; None: 202."""
         self.init_result: dict[str, Any] = {
@@ -299,6 +303,8 @@ class Scripted:
         return await self._send(request, seen, answer)
 
     def _decide(self, seen: Seen) -> Scriptable:
+        if seen.path in self.beside or seen.path.startswith("/.well-known/"):
+            return self.beside.get(seen.path, Raw(b"", 404, {}))
         if self._queues[seen.http_method]:
             return self._queues[seen.http_method].popleft()
         if self._needs_session and seen.method != "initialize" and seen.session not in self._living:
@@ -420,7 +426,7 @@ def tool(name: str, support: str | None = None, **fields: Any) -> dict[str, Any]
 
 def text(value: str, **fields: Any) -> dict[str, Any]:
     """A CallToolResult with one text."""
-    return {"content": [{"type": "text", "text": value}], **fields}
+    return {"content": [{"type": "text", "text": value, "_meta": META}], **fields}
 
 
 def _error(error: Error) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from shim.audit.events import EVENTS
 from shim.audit.metrics import Metrics
 from shim.cli.main import cli
 from shim.cli.serve import serve
+from shim.cli.warnings import CHECKS
 from shim.config import Config
 from shim.fronts.guard import routes
 
@@ -28,7 +29,7 @@ def test_the_events_are_those_that_are_written() -> None:
 
 def test_the_metrics_are_those_that_are_served() -> None:
     metrics = Metrics(())
-    metrics.watch(dropped=lambda: 0, under_way=lambda: 0)
+    metrics.watch(dropped=lambda: 0, under_way=lambda: 0, shadowed={}, legacy_callers=lambda: 0)
     served = {line.split()[2] for line in metrics.text().decode().splitlines() if line.startswith("# TYPE")}
     assert _rows("Metrics") == {name for name in served if not name.endswith("_created")}
 
@@ -40,7 +41,8 @@ def test_every_config_section_is_named() -> None:
 
 def test_every_command_and_flag_is_named() -> None:
     commands = _part("Commands")
-    assert {re.split(r"[ `]", name)[1] for name in _rows("Commands")} == set(cli.commands)
+    named = {name for name in _rows("Commands") if name.startswith("taskshim ")}
+    assert {re.split(r"[ `]", name)[1] for name in named} == set(cli.commands)
     flags = {flag for option in serve.params for flag in option.opts if flag.startswith("--")}
     assert flags <= set(re.findall(r"--[a-z]+", commands))
 
@@ -50,3 +52,10 @@ def test_every_path_is_named() -> None:
     assert all(
         f"`{path}`" in _part("Endpoints") for path in ("/healthz", "/readyz", "/metrics", "/upstreams")
     )
+
+
+def test_every_warning_of_check_is_named():
+    warned = [
+        row for row in _part("Commands").splitlines() if row.startswith("| `") and "taskshim" not in row
+    ]
+    assert warned == [f"| `{one.key}` | {one.when} |" for one in CHECKS]

@@ -119,6 +119,10 @@ class InputDeclined(_Input, tag="input.declined", frozen=True):
     """A question was declined."""
 
 
+class InputWithdrawn(_Input, tag="input.withdrawn", frozen=True):
+    """The server called a question off."""
+
+
 class Denied(Event, tag="denied", frozen=True, kw_only=True):
     """A request was refused; only this log tells not_owner from unknown_task."""
 
@@ -187,6 +191,19 @@ class UpstreamUp(_Upstream, tag="upstream.up", frozen=True):
     """An upstream answers again."""
 
 
+class ProviderDown(Event, tag="provider.down", frozen=True, kw_only=True):
+    """An identity provider stopped giving answers that can be used."""
+
+    source: str
+    evidence: str
+
+
+class ProviderUp(Event, tag="provider.up", frozen=True, kw_only=True):
+    """An identity provider answers again."""
+
+    source: str
+
+
 class ConfigReloaded(Event, tag="config.reloaded", frozen=True, kw_only=True):
     """The config was read again; `changed` names the keys."""
 
@@ -200,6 +217,27 @@ class CutoverChanged(Event, tag="cutover.changed", frozen=True, kw_only=True):
     rules: tuple[str, ...] = ()
     drain: tuple[str, ...] = ()
     by: str
+
+
+class _OfShadow(Event, frozen=True, kw_only=True):
+    tool: str
+    other: str
+    """The upstream that the copy went to; `upstream` is the one whose answer the client got."""
+
+
+class ShadowCompared(_OfShadow, tag="shadow.compared", frozen=True, kw_only=True):
+    """A sampled call's copy was dealt with; `reason` says why there was nothing to compare (SHADOW)."""
+
+    outcome: Literal["same", "different", "skipped"]
+    reason: str | None = None
+
+
+class ShadowDiff(_OfShadow, tag="shadow.diff", frozen=True, kw_only=True):
+    """Two upstreams' answers to one call differ: where, how, how often; never the values (SHADOW)."""
+
+    path: str
+    kind: str
+    count: int
 
 
 class InstanceStarted(Event, tag="instance.started", frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import stat
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,7 +18,8 @@ class RotatingFile:
     """Takes whole lines; a line never spans two files, and one that was torn by a full disk stays alone.
 
     A full `audit.jsonl` becomes `audit-20261130T120000Z.jsonl`, so `audit*.jsonl` names all of them.
-    Everything may raise OSError; then what `lines_written` does not count is not in the file.
+    A pipe or device in its place is written to and otherwise left alone. Everything may raise OSError; then
+    what `lines_written` does not count is not in the file.
     """
 
     def __init__(self, path: Path, *, max_bytes: int, daily: bool, now_s: float) -> None:
@@ -35,7 +37,7 @@ class RotatingFile:
         """Take a line that ends in a newline; it is in the file after `flush`."""
         size, day = self._size + len(self._buffer), _day(now_s)
         full = size + len(line) > self._max_bytes
-        if (full or (self._daily and day > self._day)) and size > 0:
+        if self._own and (full or (self._daily and day > self._day)) and size > 0:
             self.flush()
             self._rotate(now_s)
         self._day = max(self._day, day)
@@ -66,8 +68,11 @@ class RotatingFile:
     def _open(self) -> None:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         self._fd = os.open(self._path, flags, _MODE)
-        os.fchmod(self._fd, _MODE)
-        self._size = os.fstat(self._fd).st_size
+        status = os.fstat(self._fd)
+        self._own = stat.S_ISREG(status.st_mode)  # a pipe or a device belongs to someone else
+        if self._own:
+            os.fchmod(self._fd, _MODE)
+        self._size = status.st_size
         # an earlier run may have been killed in the middle of a line
         self._torn = self._size > 0 and os.pread(self._fd, 1, self._size - 1) != b"\n"
 

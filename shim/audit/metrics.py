@@ -1,8 +1,8 @@
 """What Prometheus can read of the shim. Label values are bounded: what is not known is `other`."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from prometheus_client import CollectorRegistry, Gauge, Histogram, Metric, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
@@ -20,6 +20,22 @@ class _Reading(Collector):
     def collect(self) -> Iterable[Metric]:
         """Give the count as it is now."""
         yield CounterMetricFamily(*self._family, value=self._read())
+
+
+class _Shadowed(Collector):
+    """What became of the calls that were sampled for the shadow comparison."""
+
+    def __init__(self, counts: Mapping[tuple[str, str], int]) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterable[Metric]:
+        """Give the counts as they are now."""
+        family = CounterMetricFamily(
+            "taskshim_shadow_calls", "Calls sampled for the shadow comparison", labels=("upstream", "outcome")
+        )
+        for labels, count in self._counts.items():
+            family.add_metric(labels, count)
+        yield family
 
 
 class Metrics:
@@ -40,13 +56,24 @@ class Metrics:
         self.under_way = Gauge(
             "taskshim_open_requests", "Client requests under way, streams included", registry=registry
         )
+        self.legacy_callers = Gauge(
+            "taskshim_legacy_callers", "Callers of the old API in the last 15 minutes", registry=registry
+        )
         self.parked = Gauge(
             "taskshim_parked_calls", "Calls that wait for their client's answers", registry=registry
         )
+        self.providers = Counter(
+            "taskshim_identity_requests", "Requests to identity providers", ("source", "outcome"),
+            registry=registry,
+        )  # fmt: skip
         self.commit_batch = Histogram(
             "taskshim_ledger_commit_operations", "Operations that shared one commit",
             buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256), registry=registry,
         )  # fmt: skip
+
+    def provider(self, source: str, outcome: str) -> None:
+        """Count a request to an identity provider at its end."""
+        self.providers.labels(source, outcome).inc()
 
     def request(self, trace: Trace) -> None:
         """Count a request at its end."""
@@ -56,9 +83,14 @@ class Metrics:
         """Count an exchange with an upstream at its end."""
         self._tally.exchange(upstream, method, outcome)
 
-    def watch(self, *, dropped: Callable[[], int], under_way: Callable[[], int]) -> None:
-        """Read these at every scrape: audit events lost so far, client requests under way."""
+    def watch(
+        self, *, dropped: Callable[[], int], under_way: Callable[[], int],
+        shadowed: Mapping[tuple[str, str], int], legacy_callers: Callable[[], int],
+    ) -> None:  # fmt: skip
+        """Read these at every scrape: audit events lost so far, client requests under way, and so on."""
         self.under_way.set_function(under_way)
+        self.legacy_callers.set_function(legacy_callers)
+        self.registry.register(_Shadowed(shadowed))
         self.registry.register(_Reading("taskshim_audit_dropped", "Audit events lost", dropped))
 
     def text(self) -> bytes:

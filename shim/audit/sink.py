@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from shim.audit.chain import Chain, Signer, mac_at_end
 from shim.audit.events import SCHEMA_VERSION, AuditDropped, Event
 from shim.audit.files import RotatingFile
 
@@ -72,7 +73,7 @@ class MemorySink:
 class FileSink:
     """Writes events to a file of mode 0600, rotated by size and, if `daily`, by day (UTC).
 
-    Raises OSError when the file cannot be opened.
+    With a `signer` the lines are chained. Raises OSError when the file cannot be opened.
     """
 
     def __init__(
@@ -83,8 +84,10 @@ class FileSink:
         max_bytes: int = 268_435_456,
         daily: bool = True,
         queue: int = 100_000,
+        signer: Signer | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
+        self._chain = None if signer is None else Chain(signer, mac_at_end(path))
         self._file = RotatingFile(path, max_bytes=max_bytes, daily=daily, now_s=clock_ns() / _SECOND_NS)
         self._instance = instance
         self._bound = queue
@@ -95,6 +98,7 @@ class FileSink:
         self._failed = 0
         self._told = 0
         self._failing = False
+        self._full = False
         self._work = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="audit-writer", daemon=True)
@@ -110,6 +114,9 @@ class FileSink:
         number = next(self._numbers)
         if len(self._queue) >= self._bound:
             self._refused += 1
+            if not self._full:
+                log.warning("events are lost: the audit file takes them too slowly, or not at all")
+            self._full = True
         else:
             self._queue.append((number, self._clock_ns(), event))
         if not self._work.is_set():
@@ -139,6 +146,8 @@ class FileSink:
         lost = self.dropped - self._told
         if lost and not self._write([(next(self._numbers), self._clock_ns(), AuditDropped(count=lost))]):
             self._told += lost
+            self._full = False
+            log.info("the audit file is written again", lost=lost)
 
     def _write(self, batch: list[tuple[int, int, Event]]) -> int:
         """Write events and give how many of them did not get into the file."""
@@ -153,10 +162,11 @@ class FileSink:
                 log.warning("the audit file cannot be written: events are lost until it can", error=str(exc))
             self._failing = True
         else:
-            if self._failing:
-                log.info("the audit file can be written again")
             self._failing = False
-        return len(batch) - (self._file.lines_written - before)
+        written = self._file.lines_written - before
+        if self._chain is not None:
+            self._chain.written(written)
+        return len(batch) - written
 
     def _line(self, number: int, ts_ns: int, event: Event) -> bytes:
         try:
@@ -164,6 +174,8 @@ class FileSink:
         except UnicodeEncodeError:  # a lone surrogate in a name that a client stated
             body = json.dumps(msgspec.to_builtins(event), ensure_ascii=False).encode("utf-8", "replace")
         head = f'{{"v":{SCHEMA_VERSION},"seq":{number},"ts":"{_stamp(ts_ns)}","instance":"{self._instance}",'
+        if self._chain is not None:
+            return self._chain.signed(head.encode() + body[1:-1]) + b"\n"
         return head.encode() + body[1:] + b"\n"
 
 

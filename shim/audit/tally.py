@@ -37,7 +37,8 @@ class Tally(Collector):
         self._ended: Counter[tuple[str, str, str]] = Counter()
         self._times: dict[str, _Times] = {}
         self._upstream: Counter[tuple[str, str, str]] = Counter()
-        self._legacy = self._denied = self._saved = 0
+        self._denied: Counter[str] = Counter()
+        self._legacy = self._saved = 0
 
     def add(self, trace: Trace) -> None:
         """Count a request."""
@@ -52,7 +53,8 @@ class Tally(Collector):
         if not trace.upstream_calls and method in _POLLS and outcome == "ok":
             self._saved += 1
         self._legacy += trace.legacy
-        self._denied += outcome == "denied"
+        if outcome == "denied":
+            self._denied[trace.refusal or "other"] += 1
 
     def exchange(self, upstream: str, method: str, outcome: str) -> None:
         """Count an exchange with an upstream."""
@@ -86,7 +88,10 @@ class Tally(Collector):
         yield CounterMetricFamily(
             "taskshim_legacy_requests", "Requests that end at sunset", value=self._legacy
         )
-        yield CounterMetricFamily("taskshim_denied", "Requests denied", value=self._denied)
+        denied = CounterMetricFamily("taskshim_denied", "Requests denied", labels=("reason",))
+        for reason, count in self._denied.items():
+            denied.add_metric((reason,), count)
+        yield denied
         yield CounterMetricFamily(
             "taskshim_polls_saved", "Polls of tasks answered without asking the upstream", value=self._saved
         )

@@ -54,6 +54,8 @@ class Trace:
     bytes_in: int = 0
     bytes_out: int = 0
     outcome: Outcome | None = None
+    refusal: str | None = None
+    """Why it was denied, if it was."""
     code: int | None = None
     http_status: int | None = None
     _ended = False
@@ -143,7 +145,7 @@ class Trace:
 
     def denied(self, reason: str) -> None:
         """Write why the request is refused; that is its outcome too."""
-        self.outcome = "denied"
+        self.outcome, self.refusal = "denied", reason
         self._sink.emit(Denied(reason=reason, task_id=_bounded(self.task_id), **self._common()))
 
     def event(self, name: str, **fields: Any) -> None:

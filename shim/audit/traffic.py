@@ -10,6 +10,10 @@ if TYPE_CHECKING:
 
 MINUTES = 15
 _MINUTE_S = 60
+_CALLERS = 10_000
+"""Callers of a minute that are told apart at most."""
+_NOBODY = frozenset({"token", "session", "none"})
+"""Kinds of callers that are no person: each new token or session is another one."""
 
 
 @dataclass(slots=True)
@@ -18,6 +22,7 @@ class _Minute:
     requests: Counter[str] = field(default_factory=Counter)
     legacy: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
+    legacy_callers: set[tuple[str | None, str | None]] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +49,31 @@ class Traffic:
         minute.requests[name] += 1
         if trace.era == "legacy":
             minute.legacy[name] += 1
+            if len(minute.legacy_callers) < _CALLERS:
+                minute.legacy_callers.add(_who(trace))
         if trace.outcome == "error":
             minute.errors[name] += 1
 
+    @property
+    def legacy_callers(self) -> int:
+        """How many called by the old API; who is known by a token or session only counts by its client."""
+        return len(set().union(*(minute.legacy_callers for minute in self._young())))
+
     def of(self, upstream: str) -> Share:
         """Give an upstream's part."""
-        oldest = int(monotonic()) // _MINUTE_S - MINUTES
-        young = [minute for minute in self._minutes if minute.number > oldest]
+        young = self._young()
         return Share(
             sum(minute.requests[upstream] for minute in young),
             sum(minute.legacy[upstream] for minute in young),
             sum(minute.errors[upstream] for minute in young),
         )
+
+    def _young(self) -> list[_Minute]:
+        oldest = int(monotonic()) // _MINUTE_S - MINUTES
+        return [minute for minute in self._minutes if minute.number > oldest]
+
+
+def _who(trace: "Trace") -> tuple[str | None, str | None]:
+    if trace.caller_kind in _NOBODY or trace.caller is None:
+        return trace.client_name, trace.client_version
+    return trace.caller, None

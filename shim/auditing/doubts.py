@@ -33,6 +33,10 @@ def doubts(whole: Integrity, period: Period, *, tolerated: int = 0) -> list[str]
         found.append(f"{len(unreadable)} lines cannot be read")
     if whole.differing:
         found.append(f"{whole.differing} repeated events differ")
+    if whole.chain is not None and whole.chain.count:
+        place = whole.chain.faults[0]
+        where = f"the first one in {place['file']}, line {place['line']}: {place['fault']}"
+        found.append(f"{whole.chain.count} lines do not stand as the shim wrote them; {where}")
     newest = max((run["last"] for run in whole.runs), default=period.until)
     if ends := [run for run in whole.open_ends(period.until) if run["last"] < newest - _STILL_ALIVE]:
         found.append(f"{len(ends)} runs end without having stopped, and nothing took their place")

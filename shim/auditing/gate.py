@@ -1,6 +1,6 @@
 """Is it safe: rules over the logs, each safe, unsafe or not to be told. An unsure answer is never a yes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,6 +29,12 @@ class Answer:
     verdict: Verdict
     why: tuple[str, ...]
     in_the_way: tuple[Row, ...] = ()
+
+
+def worst(answers: Iterable[Answer]) -> Verdict:
+    """Give what several answers come to: safe only if all are."""
+    verdicts: set[Verdict] = {answer.verdict for answer in answers}
+    return "unsafe" if "unsafe" in verdicts else "unknown" if "unknown" in verdicts else "safe"
 
 
 class Gate:

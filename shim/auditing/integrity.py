@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from shim.auditing.chained import Chained
 from shim.auditing.coverage import Coverage, coverage
 from shim.auditing.logs import Logs, Row
 
@@ -39,6 +40,11 @@ ASOF LEFT JOIN (SELECT rowid AS place, file, ts FROM line) AS b ON u.file = b.fi
 ORDER BY u.place
 """
 
+_LOST = """
+SELECT instance, ts AS told, coalesce(count, 0) AS count FROM known
+WHERE event = 'audit.dropped' ORDER BY ts, instance
+"""
+
 _REORDERED = """
 SELECT file, instance, count(*) AS reordered
 FROM (SELECT file, instance, seq < lag(seq) OVER (PARTITION BY file, run ORDER BY rowid) AS back FROM line)
@@ -64,6 +70,10 @@ class Integrity:
     coverage: Coverage
     dropped: int
     """Events that the shim says were lost."""
+    lost: tuple[Row, ...]
+    """When it said so, how many each time."""
+    chain: Chained | None
+    """What the macs say; None if no key was given."""
 
     @property
     def missing(self) -> int:
@@ -74,6 +84,19 @@ class Integrity:
     def differing(self) -> int:
         """How many repeated events do not say what the first of them said."""
         return sum(one["differing"] for one in self.repeated)
+
+    def broken(self, until: datetime) -> list[Row]:
+        """Give the runs before `until` whose beginning is missing, and those that `open_ends` gives."""
+        found = [
+            {"instance": run["instance"], "at": run["first"], "what": "its beginning is missing"}
+            for run in self.runs
+            if run["cut"] and run["first"] < until
+        ]
+        found += [
+            {"instance": run["instance"], "at": run["last"], "what": "it ends without having stopped"}
+            for run in self.open_ends(until)
+        ]
+        return sorted(found, key=lambda row: (row["at"], row["instance"]))
 
     def open_ends(self, until: datetime) -> list[Row]:
         """Give the runs before `until` that neither stopped in order nor were followed by a new one.
@@ -98,16 +121,20 @@ class Integrity:
 
 
 def integrity(logs: Logs) -> Integrity:
-    """Look for what is missing; of the period looked at, for minutes without a sign of life."""
+    """Look for what is missing; of the period looked at, for minutes without a sign of life.
+
+    Raises AuditingError.
+    """
+    lost = logs.rows(_LOST)
     return Integrity(
-        runs=tuple(logs.rows(_RUNS)),
-        holes=tuple(logs.rows(_HOLES)),
-        unreadable=tuple(logs.rows(_UNREADABLE)),
-        repeated=tuple(logs.rows(_REPEATED)),
+        runs=tuple(logs.rows_once(_RUNS)),
+        holes=tuple(logs.rows_once(_HOLES)),
+        unreadable=tuple(logs.rows_once(_UNREADABLE)),
+        repeated=tuple(logs.rows_once(_REPEATED)),
         coverage=coverage(logs),
-        dropped=int(
-            logs.row("SELECT coalesce(sum(count), 0) AS n FROM known WHERE event = 'audit.dropped'")["n"]
-        ),
+        dropped=sum(row["count"] for row in lost),
+        lost=tuple(lost),
+        chain=logs.chained,
     )
 
 

@@ -1,6 +1,7 @@
 """Audit logs in a DuckDB of their own, on disk, within a memory limit; gone when it is closed."""
 
 import contextlib
+import functools
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -9,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from shim.auditing.chained import Chained, chained
 from shim.auditing.period import Period
 from shim.auditing.sources import AuditingError, Sources, find
 
@@ -37,11 +39,19 @@ class Filter:
 class Logs:
     """Logs that were read. `line` holds each event once; `seen` what `look` chose of it."""
 
-    def __init__(self, db: "DuckDBPyConnection", files: int) -> None:
+    def __init__(self, db: "DuckDBPyConnection", sources: Sources, keys: Sequence[bytes]) -> None:
         self._db = db
-        self.files = files
+        self._answered: dict[str, list[Row]] = {}
+        self._sources = sources
+        self._keys = keys
+        self.files = len(sources.every)
         self.duplicates = self._once()
         self.span = self._span()
+
+    @functools.cached_property
+    def chained(self) -> Chained | None:
+        """What the lines' macs say; None without a key. Reads the files once more. Raises AuditingError."""
+        return chained(self._sources, self._keys) if self._keys else None
 
     def look(self, period: Period, wanted: Filter = Filter()) -> None:
         """Choose the period and the events that `seen` has."""
@@ -54,6 +64,12 @@ class Logs:
             answer = self._db.execute(sql, values)
             names = [column[0] for column in answer.description or ()]
             return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+
+    def rows_once(self, sql: str) -> list[Row]:
+        """Ask what does not depend on the period, the first time; give the same answer from then on."""
+        if sql not in self._answered:
+            self._answered[sql] = self.rows(sql)
+        return self._answered[sql]
 
     def row(self, sql: str, **values: Any) -> Row:
         """Ask for what is one row."""
@@ -74,14 +90,16 @@ class Logs:
 
 
 @contextlib.contextmanager
-def reading(named: Iterable[str], stdin: BinaryIO, *, memory: str = MEMORY) -> Iterator[Logs]:
-    """Read logs, in a folder for the time being. Raises AuditingError."""
+def reading(
+    named: Iterable[str], stdin: BinaryIO, *, memory: str = MEMORY, keys: Sequence[bytes] = ()
+) -> Iterator[Logs]:
+    """Read logs, in a folder for the time being; `keys` may have signed them. Raises AuditingError."""
     with tempfile.TemporaryDirectory(prefix="taskshim-audit-") as name:
         folder = Path(name)
         sources = find(named, stdin, folder)
         with _told(), contextlib.closing(_opened(folder, memory)) as db:
             _load(db, sources)
-            yield Logs(db, len(sources.plain) + len(sources.gzipped))
+            yield Logs(db, sources, keys)
 
 
 def _opened(folder: Path, memory: str) -> "DuckDBPyConnection":

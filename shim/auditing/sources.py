@@ -22,6 +22,11 @@ class Sources:
     plain: tuple[Path, ...]
     gzipped: tuple[Path, ...]
 
+    @property
+    def every(self) -> tuple[Path, ...]:
+        """All of them."""
+        return self.plain + self.gzipped
+
 
 def find(named: Iterable[str], stdin: BinaryIO, folder: Path) -> Sources:
     """Find the files of paths and globs; `-` is standard input, kept in `folder`. Raises AuditingError."""

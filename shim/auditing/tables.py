@@ -41,11 +41,34 @@ TABLES = {
         "Which tools were called, on which upstream.",
         ("requests",),
         """
-        SELECT tool, upstream, count(*) AS requests, count(*) FILTER (legacy) AS legacy,
-               count(*) FILTER (list_contains(features, 'task param')) AS with_task_param,
-               count(*) FILTER (outcome = 'error') AS errors,
-               count(DISTINCT caller_key) AS callers, max(ts) AS last, max(ts) FILTER (legacy) AS last_legacy
-        FROM seen WHERE event = 'request' AND tool IS NOT NULL GROUP BY tool, upstream
+        WITH called AS (
+            SELECT tool, upstream, count(*) AS requests, count(*) FILTER (legacy) AS legacy,
+                   count(*) FILTER (list_contains(features, 'task param')) AS with_task_param,
+                   count(*) FILTER (outcome = 'error') AS errors, count(DISTINCT caller_key) AS callers,
+                   max(ts) AS last, max(ts) FILTER (legacy) AS last_legacy
+            FROM seen WHERE event = 'request' AND tool IS NOT NULL GROUP BY tool, upstream
+        )
+        SELECT called.tool, called.upstream, requests, legacy, with_task_param, errors, callers,
+               p50_ms, p95_ms, last, last_legacy
+        FROM called LEFT JOIN waited ON NOT waited.any_tool
+            AND called.tool = waited.tool AND called.upstream IS NOT DISTINCT FROM waited.upstream
+        """,
+    ),
+    "upstreams": Table(
+        "Which upstream answered how much, how well and how fast; times are what requests waited for it.",
+        ("requests",),
+        """
+        WITH called AS (
+            SELECT upstream, upstream_era, count(*) AS requests, count(*) FILTER (legacy) AS legacy,
+                   count(*) FILTER (outcome = 'error') AS errors,
+                   count(*) FILTER (outcome = 'denied') AS denied,
+                   count(DISTINCT caller_key) AS callers, min(ts) AS first, max(ts) AS last
+            FROM seen WHERE event = 'request' AND upstream IS NOT NULL GROUP BY upstream, upstream_era
+        )
+        SELECT called.upstream, called.upstream_era, requests, legacy, errors, denied, callers,
+               p50_ms, p95_ms, first, last
+        FROM called LEFT JOIN waited ON waited.any_tool AND called.upstream = waited.upstream
+            AND called.upstream_era IS NOT DISTINCT FROM waited.upstream_era
         """,
     ),
     "clients": Table(
@@ -119,6 +142,27 @@ TABLES = {
                count(*) FILTER (last_event NOT IN ('task.ended', 'task.lost')) AS open,
                quantile_disc(age_ms, 0.5) AS p50_ms, quantile_disc(age_ms, 0.95) AS p95_ms, max(last) AS last
         FROM task GROUP BY upstream, corner
+        """,
+    ),
+    "shadow": Table(
+        "Where two upstreams answer alike or not, by tool and place; compared: the copies that could be.",
+        ("calls",),
+        """
+        WITH told AS (
+            SELECT tool, upstream, other, kind AS found, path, count, ts FROM seen WHERE event = 'shadow.diff'
+            UNION ALL
+            SELECT tool, upstream, other, concat_ws(': ', outcome, reason), NULL, NULL, ts
+            FROM seen WHERE event = 'shadow.compared' AND outcome <> 'different'
+        ), copies AS (
+            SELECT tool, upstream, other, count(*) FILTER (outcome <> 'skipped') AS compared
+            FROM seen WHERE event = 'shadow.compared' GROUP BY ALL
+        )
+        SELECT told.tool, told.upstream, told.other, found, path, count(*) AS calls,
+               coalesce(any_value(compared), 0) AS compared, CAST(sum(count) AS BIGINT) AS places,
+               min(ts) AS first, max(ts) AS last
+        FROM told LEFT JOIN copies ON told.tool = copies.tool AND told.other = copies.other
+            AND told.upstream IS NOT DISTINCT FROM copies.upstream
+        GROUP BY told.tool, told.upstream, told.other, found, path
         """,
     ),
     "errors": Table(

@@ -37,6 +37,16 @@ class Trend:
     """None with a `zero` date: it cannot be said that it ever ends."""
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Where a trend's line and its bounds are on a day."""
+
+    day: date
+    low: float
+    middle: float
+    high: float
+
+
 def trend(counts: Sequence[tuple[date, int]]) -> Trend:
     """Tell the trend of counts of whole days, oldest first; days that are not known are left out."""
     counts = counts[-_MAX_DAYS:]
@@ -45,7 +55,7 @@ def trend(counts: Sequence[tuple[date, int]]) -> Trend:
     if not any(count for _, count in counts[-MIN_DAYS:]):
         gone = next((day for day, count in reversed(counts) if count), None)
         return Trend("gone", len(counts), zero=counts[0][0] if gone is None else gone + timedelta(days=1))
-    points = [((day - counts[0][0]).days, count) for day, count in counts]
+    points = _points(counts)
     slopes = sorted((b[1] - a[1]) / (b[0] - a[0]) for a, b in combinations(points, 2))
     n = len(points)
     spread = _Z95 * math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
@@ -62,8 +72,37 @@ def trend(counts: Sequence[tuple[date, int]]) -> Trend:
     )  # fmt: skip
 
 
+def line(counts: Sequence[tuple[date, int]], found: Trend, until: date) -> list[Line]:
+    """Give the line of a trend and its bounds a day, from the first day it is told from to `until`.
+
+    Each is the line of that slope through the middle of the points; none goes below nothing. Empty where
+    there is no line.
+    """
+    counts = counts[-_MAX_DAYS:]
+    if found.per_day is None or found.per_day_low is None or found.per_day_high is None:
+        return []
+    first = counts[0][0]
+    points = _points(counts)
+    slopes = (found.per_day_low, found.per_day, found.per_day_high)
+    levels = [_level(points, slope) for slope in slopes]
+    return [
+        Line(
+            first + timedelta(days=x),
+            *(max(0.0, level + slope * x) for level, slope in zip(levels, slopes, strict=True)),
+        )
+        for x in range((until - first).days + 1)
+    ]
+
+
+def _points(counts: Sequence[tuple[date, int]]) -> list[tuple[int, int]]:
+    return [((day - counts[0][0]).days, count) for day, count in counts]
+
+
+def _level(points: list[tuple[int, int]], slope: float) -> float:
+    return statistics.median(count - slope * x for x, count in points)
+
+
 def _zero(counts: Sequence[tuple[date, int]], points: list[tuple[int, int]], slope: float) -> date:
     """Follow a line through the middle of the points to its end; a day after the last that was seen."""
-    level = statistics.median(count - slope * x for x, count in points)
-    x = max(math.ceil(-level / slope), points[-1][0] + 1)
+    x = max(math.ceil(-_level(points, slope) / slope), points[-1][0] + 1)
     return counts[0][0] + timedelta(days=min(x, points[-1][0] + 36_500))

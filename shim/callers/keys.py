@@ -36,16 +36,25 @@ class Keys:
         self._remembered = functools.lru_cache(_REMEMBERED)(self._hash)
 
     @classmethod
-    def load(cls, path: Path) -> "Keys":
-        """Read the key file, or make one with mode 0600. Raises KeyFileError."""
+    def load(cls, path: Path, named_by: str = "identity.key_file") -> "Keys":
+        """Read the key file, or make one with mode 0600. Raises KeyFileError, which says who names it."""
         try:
             if not path.exists():
                 _make(path)
             if path.stat().st_mode & _OTHERS:
                 log.warning("others can read the key file: chmod 600 it", path=str(path))
         except OSError as exc:
-            raise KeyFileError(f"identity.key_file: {path}: {exc.strerror}") from exc
-        return cls(_read(path))
+            raise KeyFileError(f"{named_by}: {path}: {exc.strerror}") from exc
+        return cls.read(path, named_by)
+
+    @classmethod
+    def read(cls, path: Path, named_by: str = "identity.key_file") -> "Keys":
+        """Read a key file that is there. Raises KeyFileError, which says who names it."""
+        return cls(_read(path, named_by))
+
+    def derived(self, purpose: str) -> tuple[bytes, ...]:
+        """Give the keys for a purpose, the one of the newest key first."""
+        return tuple(self._key(number, purpose) for number in range(len(self._roots)))
 
     def hash(self, purpose: str, value: str) -> str:
         """Give a keyed hash, the same for the same value as long as the oldest key is in the file."""
@@ -77,12 +86,15 @@ class Keys:
         return self._mac(len(self._roots) - 1, purpose, _bytes(value)).hex()[:32]
 
     def _mac(self, root: int, purpose: str, data: bytes) -> bytes:
+        return hmac.digest(self._key(root, purpose), data, hashlib.sha256)
+
+    def _key(self, root: int, purpose: str) -> bytes:
         key = self._derived.get((root, purpose))
         if key is None:
             key = self._derived[root, purpose] = hmac.digest(
                 self._roots[root], purpose.encode(), hashlib.sha256
             )
-        return hmac.digest(key, data, hashlib.sha256)
+        return key
 
 
 def _make(path: Path) -> None:
@@ -101,14 +113,16 @@ def _make(path: Path) -> None:
         draft.unlink(missing_ok=True)
 
 
-def _read(path: Path) -> list[bytes]:
+def _read(path: Path, named_by: str) -> list[bytes]:
     """Read the keys, newest first; a rotation puts a new one in front and leaves the old ones behind it."""
     try:
         keys = [bytes.fromhex(key) for key in json.loads(path.read_text("ascii"))["keys"]]
-    except (OSError, ValueError, KeyError, TypeError) as exc:
-        raise KeyFileError(f'identity.key_file: {path}: expected {{"keys": [hex, ...]}}') from exc
+    except OSError as exc:
+        raise KeyFileError(f"{named_by}: {path}: {exc.strerror}") from exc
+    except (ValueError, KeyError, TypeError) as exc:
+        raise KeyFileError(f'{named_by}: {path}: expected {{"keys": [hex, ...]}}') from exc
     if not keys or any(len(key) < _KEY_BYTES for key in keys):
-        raise KeyFileError(f"identity.key_file: {path}: each key needs at least {_KEY_BYTES} bytes")
+        raise KeyFileError(f"{named_by}: {path}: each key needs at least {_KEY_BYTES} bytes")
     return keys
 
 

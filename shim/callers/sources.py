@@ -1,6 +1,6 @@
 """Where a caller may come from; each source is one class, asked in the configured order (OWN-ID)."""
 
-import base64
+import hashlib
 import ipaddress
 import json
 from collections.abc import Mapping, Sequence
@@ -9,17 +9,15 @@ from typing import Protocol
 import structlog
 from multidict import CIMultiDictProxy
 
-from shim.callers.caller import Caller, Credential
+from shim.callers.caller import Caller
+from shim.callers.credentials import bearer_token, claims_of, credential_of, only
 from shim.callers.keys import Keys
-from shim.wire.errors import unauthorized
+from shim.callers.refused import Refused
 
 log = structlog.get_logger("shim.callers")
 
-_PURPOSE = "caller"
+CALLER_PURPOSE = "caller"
 _KEY_PURPOSE = "api_key"
-_BEARER = "bearer "
-_JWT_PARTS = 3
-
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -27,37 +25,46 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 class Source(Protocol):
     """One way to tell who calls."""
 
-    def identify(self, headers: CIMultiDictProxy[str], peer: str | None) -> Caller | None:
-        """Give the caller; None if this source does not apply. Raises unauthorized for a bad credential."""
+    async def identify(self, headers: CIMultiDictProxy[str], peer: str | None) -> Caller | None:
+        """Give the caller; None if this source does not apply.
+
+        Raises Refused for a credential that is this source's to judge and does not count, Undecided where
+        that cannot be told now.
+        """
 
 
 class ApiKeySource:
-    """Named keys in a header (kind `api_key`).
+    """Named keys in a header (kind `api_key`), by their SHA-256.
 
     They are looked up by a keyed hash, so the time it takes says nothing about any key.
     """
 
-    def __init__(self, keys: Keys, header: str, named: Mapping[str, str]) -> None:
+    def __init__(self, keys: Keys, header: str, digests: Mapping[str, str]) -> None:
         self._keys = keys
         self._header = header
         self._shared = header.lower() == "authorization"
         self._callers = {
-            keys.hash(_KEY_PURPOSE, value): (keys.hash(_PURPOSE, f"api_key:{name}"), name)
-            for name, value in named.items()
+            keys.hash(_KEY_PURPOSE, digest): (keys.hash(CALLER_PURPOSE, f"api_key:{name}"), name)
+            for name, digest in digests.items()
         }
 
-    def identify(self, headers: CIMultiDictProxy[str], peer: str | None) -> Caller | None:  # noqa: ARG002
+    async def identify(self, headers: CIMultiDictProxy[str], peer: str | None) -> Caller | None:  # noqa: ARG002
         """Give the caller whose key the request carries."""
-        given = _only(headers, self._header)
+        given = only(headers, self._header)
         if given is None:
             return None
-        key = _token(given) if self._shared else given.strip()
-        found = None if key is None else self._callers.get(self._keys.hash(_KEY_PURPOSE, key))
+        key = bearer_token(given) if self._shared else given.strip()
+        found = None if key is None else self._callers.get(self._keys.hash(_KEY_PURPOSE, digest_of(key)))
         if found is None:
             if self._shared:  # it may be another source's; with none that takes it, it is a 401 all the same
                 return None
-            raise unauthorized(f"{self._header}: not a known key")
+            raise Refused("api_key", f"{self._header}: not a known key")
         return Caller(found[0], "api_key", found[1], credential_of(self._keys, headers))
+
+
+def digest_of(key: str) -> str:
+    """Give the SHA-256 of an API key, as a file may hold it in its place."""
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class HeaderSource:
@@ -68,20 +75,20 @@ class HeaderSource:
         self._header = header
         self._trusted = tuple(trusted)
 
-    def identify(self, headers: CIMultiDictProxy[str], peer: str | None) -> Caller | None:
+    async def identify(self, headers: CIMultiDictProxy[str], peer: str | None) -> Caller | None:
         """Give the caller that a trusted peer names."""
-        name = _only(headers, self._header)
-        if name is None:
+        if self._header not in headers:
             return None
         if not self._trusts(peer):
-            raise unauthorized(f"{self._header}: not believed from this peer")
-        if not name.strip():
-            raise unauthorized(f"{self._header}: holds no name")
-        key = self._keys.hash(_PURPOSE, f"header:{name.strip()}")
+            raise Refused("peer", f"{self._header}: not believed from this peer")
+        name = (only(headers, self._header) or "").strip()
+        if not name:
+            raise Refused("header", f"{self._header}: holds no name")
+        key = self._keys.hash(CALLER_PURPOSE, f"header:{name}")
         return Caller(key, "header", None, credential_of(self._keys, headers))
 
     def _trusts(self, peer: str | None) -> bool:
-        if peer is None:
+        if not peer:  # a Unix socket has none
             return False
         address = ipaddress.ip_address(peer)
         mapped = getattr(address, "ipv4_mapped", None)  # what a dual-stack socket shows of an IPv4 peer
@@ -99,19 +106,19 @@ class TokenSource:
         self._judged = judged
         self._warned = False
 
-    def identify(self, headers: CIMultiDictProxy[str], peer: str | None) -> Caller | None:  # noqa: ARG002
+    async def identify(self, headers: CIMultiDictProxy[str], peer: str | None) -> Caller | None:  # noqa: ARG002
         """Give issuer and subject of a JWT, which survive a refresh, else the token itself, hashed."""
         credential = credential_of(self._keys, headers)
         if credential is None:
             return None
-        claims = _claims(_token(credential.authorization) or "") if self._judged else {}
+        claims = claims_of(bearer_token(credential.authorization) or "") if self._judged else {}
         issuer, subject = claims.get("iss"), claims.get("sub")
         if isinstance(issuer, str) and isinstance(subject, str):
-            identity = json.dumps(["jwt", issuer, subject])
+            identity = person(issuer, {"sub": subject})
         else:
             identity = f"token:{credential.fingerprint}"
             self._warn()
-        return Caller(self._keys.hash(_PURPOSE, identity), "token", None, credential)
+        return Caller(self._keys.hash(CALLER_PURPOSE, identity), "token", None, credential)
 
     def _warn(self) -> None:
         if not self._warned:
@@ -119,46 +126,8 @@ class TokenSource:
             log.warning("a token without iss and sub: its caller loses its tasks with the next token")
 
 
-def credential_of(keys: Keys, headers: CIMultiDictProxy[str]) -> Credential | None:
-    """Give the request's own credential, whatever its scheme. Raises unauthorized for two of them."""
-    value = _only(headers, "Authorization")
-    if value is None:
-        return None
-    token = _token(value)
-    fingerprint = keys.hash("credential", value if token is None else _BEARER + token)
-    return Credential(value, fingerprint, None if token is None else _expires_ms(_claims(token)))
-
-
-def _only(headers: CIMultiDictProxy[str], name: str) -> str | None:
-    """Give a header that may not say two things at once; None without it."""
-    values = headers.getall(name, ())
-    if len(set(values)) > 1:
-        raise unauthorized(f"{name}: stands twice with different values")
-    return values[0] if values else None
-
-
-def _token(authorization: str) -> str | None:
-    """Give the token of a bearer credential; None for another scheme."""
-    return authorization[len(_BEARER) :].strip() if authorization[: len(_BEARER)].lower() == _BEARER else None
-
-
-def _claims(token: str) -> dict[str, object]:
-    """Read a JWT's claims without checking them; {} for what is no JWT."""
-    parts = token.split(".")
-    if len(parts) != _JWT_PARTS:
-        return {}
-    try:
-        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-    except (ValueError, RecursionError):
-        return {}
-    return claims if isinstance(claims, dict) else {}
-
-
-def _expires_ms(claims: Mapping[str, object]) -> int | None:
-    expires = claims.get("exp")
-    if not isinstance(expires, int | float):
-        return None
-    try:
-        return int(expires * 1000)
-    except (OverflowError, ValueError):  # Infinity, NaN
-        return None
+def person(issuer: str, claims: Mapping[str, object]) -> str:
+    """Give what a caller of an issuer's is known by: the same, whichever way its token was checked."""
+    if claims.keys() == {"sub"}:
+        return json.dumps(["jwt", issuer, claims["sub"]])
+    return json.dumps(["claims", issuer, dict(claims)], sort_keys=True)

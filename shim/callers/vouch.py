@@ -7,6 +7,8 @@ from shim.callers.caller import Caller, Credential
 from shim.clock import Clock
 
 _REMEMBERED = 50_000
+_BY_CREDENTIAL = ("token", "jwt", "introspection")
+"""Kinds of callers whose every request carries a credential."""
 _NEVER: tuple[int, Credential | None] = (0, None)
 
 
@@ -58,6 +60,7 @@ class CredentialStore:
         self._clock = clock
         self.hold_ms = hold_ms
         self._held: OrderedDict[str, tuple[int, Credential | None]] = OrderedDict()
+        self._refused: OrderedDict[str, str] = OrderedDict()
         self._told: OrderedDict[str, set[int]] = OrderedDict()
         self._news: dict[str, asyncio.Event] = {}
 
@@ -77,6 +80,25 @@ class CredentialStore:
             self._held.popitem(last=False)
         self._resume(caller.key)
 
+    def offer(self, caller: Caller) -> None:
+        """Keep a credential that no upstream has judged yet, if there is no other and none has refused it.
+
+        Only for a caller who is known otherwise than by what the credential says of itself.
+        """
+        credential = caller.credential
+        if credential is None or self.get(caller.key) is not None:
+            return
+        if self._refused.get(caller.key) != credential.fingerprint:
+            self.hold(caller)
+
+    def refuse(self, key: str, credential: Credential | None) -> None:
+        """Remember a caller's credential that an upstream refused."""
+        if credential is not None:
+            self._refused[key] = credential.fingerprint
+            self._refused.move_to_end(key)
+            if len(self._refused) > _REMEMBERED:
+                self._refused.popitem(last=False)
+
     def get(self, key: str) -> Credential | None:
         """Give a caller's credential while it may be used."""
         until, credential = self._held.get(key, _NEVER)
@@ -88,7 +110,7 @@ class CredentialStore:
 
     def lacks(self, caller: Caller) -> bool:
         """Tell whether a caller's requests carry a credential, and none of theirs may be used now."""
-        return (caller.kind == "token" or caller.key in self._held) and self.get(caller.key) is None
+        return (caller.kind in _BY_CREDENTIAL or caller.key in self._held) and self.get(caller.key) is None
 
     def pause(self, key: str, pk: int) -> bool:
         """Note that work on a task waits for a caller's credential; False if that was told already."""

@@ -8,6 +8,7 @@ from shim.auditing.logs import Filter, Logs
 from shim.auditing.period import Period
 from shim.auditing.tables import TABLES, ask, ordered
 from shim.cli.audit_common import as_json, filter_options, laid_out, logs_options
+from shim.cli.audit_follow import follow
 from shim.cli.audit_gate import gate
 from shim.cli.audit_report import report_command
 from shim.cli.audit_verify import verify
@@ -55,5 +56,6 @@ def _show(
 for _name in TABLES:
     audit.add_command(_table(_name))
 audit.add_command(report_command)
+audit.add_command(follow)
 audit.add_command(gate)
 audit.add_command(verify)

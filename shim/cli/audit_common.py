@@ -6,13 +6,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import click
 
+from shim.audit.chain import PURPOSE
 from shim.auditing.logs import MEMORY, Filter, Logs, Row, reading
 from shim.auditing.period import period
+from shim.auditing.printable import printable
 from shim.auditing.sources import AuditingError
+from shim.callers.keys import KeyFileError, Keys
 from shim.cli.common import fail
 from shim.cli.text import columns
 from shim.clock import SystemClock
@@ -23,11 +27,19 @@ _FILTERS = ("caller", "client", "tool", "upstream", "era", "corner")
 
 
 log_argument = click.argument("log", nargs=-1, required=True)
+key_option = click.option(
+    "--key-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The file of audit.key_file: hold each line against its mac.",
+)
 memory_option = click.option("--memory", default=MEMORY, show_default=True, help="Bound of DuckDB's memory.")
 
 
 def logs_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the logs, the period and the memory; the command gets `logs` (open) and `span`."""
+    """Add the logs, the period and the memory; the command gets `logs` (open) and `span`.
+
+    Put `key_option` around it where the lines' macs matter.
+    """
 
     @log_argument
     @click.option("--since", help="From this time on: a date, a time, or 14d before the end.")
@@ -35,9 +47,10 @@ def logs_options(command: Callable[..., None]) -> Callable[..., None]:
     @memory_option
     @wraps(command)
     def opened(
-        log: tuple[str, ...], since: str | None, until: str | None, memory: str, **options: Any
-    ) -> None:
-        with _opened(log, memory) as logs:
+        log: tuple[str, ...], since: str | None, until: str | None, memory: str,
+        key_file: Path | None = None, **options: Any,
+    ) -> None:  # fmt: skip
+        with open_logs(log, memory, key_file) as logs:
             command(logs=logs, span=period(since, until, now(), logs.span), **options)
 
     return opened
@@ -84,8 +97,7 @@ def cell(value: Any) -> str:
             return ", ".join(map(str, value))
         case bool():
             return "yes" if value else "no"
-    text = str(value)
-    return text if text.isprintable() else ascii(text)[1:-1]
+    return printable(str(value))
 
 
 def short(name: str, value: Any) -> str:
@@ -98,11 +110,13 @@ def short(name: str, value: Any) -> str:
 
 
 @contextmanager
-def _opened(log: tuple[str, ...], memory: str) -> Iterator[Logs]:
+def open_logs(log: tuple[str, ...], memory: str, key_file: Path | None) -> Iterator[Logs]:
+    """Open the logs; what cannot be done while they are open ends the command with exit code 2."""
     try:
-        with reading(log, sys.stdin.buffer, memory=memory) as logs:
+        keys = () if key_file is None else Keys.read(key_file, "--key-file").derived(PURPOSE)
+        with reading(log, sys.stdin.buffer, memory=memory, keys=keys) as logs:
             yield logs
-    except AuditingError as exc:
+    except (AuditingError, KeyFileError) as exc:
         fail(str(exc))
 
 

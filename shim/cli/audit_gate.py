@@ -3,18 +3,18 @@
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
 
 import click
 
-from shim.auditing.gate import RULES, Answer, Gate
-from shim.auditing.logs import Logs, reading
+from shim.auditing.gate import RULES, Answer, Gate, worst
+from shim.auditing.logs import Logs
 from shim.auditing.period import period
-from shim.auditing.sources import AuditingError
-from shim.cli.audit_common import as_json, laid_out, log_argument, memory_option, now
-from shim.cli.common import COULD_NOT, FOUND, fail
+from shim.cli.audit_common import as_json, key_option, laid_out, log_argument, memory_option, now, open_logs
+from shim.cli.common import COULD_NOT, FOUND
 
 _SHOWN = 20
-_WORDS = {"safe": "safe", "unsafe": "NOT SAFE", "unknown": "CANNOT BE TOLD"}
+WORDS = {"safe": "safe", "unsafe": "NOT SAFE", "unknown": "CANNOT BE TOLD"}
 
 
 @click.command(
@@ -30,28 +30,25 @@ _WORDS = {"safe": "safe", "unsafe": "NOT SAFE", "unknown": "CANNOT BE TOLD"}
     help="So many minutes without a sign of life are no doubt.",
 )  # fmt: skip
 @memory_option
+@key_option
 @click.option("--json", "json_wanted", is_flag=True, help="Print one JSON object.")
 def gate(
     log: tuple[str, ...], rules: tuple[str, ...], since: str, until: str | None, tolerate: int, memory: str,
-    *, json_wanted: bool,
+    key_file: Path | None, *, json_wanted: bool,
 ) -> None:  # fmt: skip
     """Exit 0 when every rule says it is safe, 1 when one says it is not, 2 when it cannot be told.
 
     Gaps, lost events and too little data are never a yes. It covers only traffic through the shim.
     """
-    try:
-        with reading(log, sys.stdin.buffer, memory=memory) as logs:
-            answers = _asked(logs, rules, since, until, tolerate)
-    except AuditingError as exc:
-        fail(str(exc))
-    verdicts = {answer.verdict for answer in answers}
-    verdict = next(word for word in ("unsafe", "unknown", "safe") if word in verdicts)
+    with open_logs(log, memory, key_file) as logs:
+        answers = _asked(logs, rules, since, until, tolerate)
+    verdict = worst(answers)
     if json_wanted:
         click.echo(as_json({"verdict": verdict, "rules": [asdict(answer) for answer in answers]}))
     else:
         for answer in answers:
             click.echo("\n".join(_people(answer)))
-        click.echo(f"{_WORDS[verdict]}, as far as traffic through the shim goes")
+        click.echo(f"{WORDS[verdict]}, as far as traffic through the shim goes")
     sys.exit({"safe": 0, "unsafe": FOUND, "unknown": COULD_NOT}[verdict])
 
 
@@ -61,7 +58,7 @@ def _asked(logs: Logs, rules: tuple[str, ...], since: str, until: str | None, to
 
 
 def _people(answer: Answer) -> Iterator[str]:
-    yield f"{answer.rule}: {_WORDS[answer.verdict]}"
+    yield f"{answer.rule}: {WORDS[answer.verdict]}"
     yield from (f"  {line}" for line in answer.why)
     rows = list(answer.in_the_way)
     # callers and what is open have columns of their own

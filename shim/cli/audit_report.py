@@ -5,26 +5,32 @@ from pathlib import Path
 import click
 
 from shim.auditing.logs import Logs
+from shim.auditing.page import render
 from shim.auditing.period import Period, moment
 from shim.auditing.report import report
-from shim.cli.audit_common import as_json, logs_options, now
+from shim.auditing.sources import AuditingError
+from shim.cli.audit_common import as_json, key_option, logs_options, now
 from shim.cli.audit_sections import as_markdown, as_text
 from shim.cli.common import fail
 
 
 @click.command("report")
+@key_option
 @logs_options
 @click.option(
     "--off", help="When the old API goes off: what breaks then. The end of the period unless given."
 )
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json", "md"]), default="text", show_default=True
+    "--format", "form", type=click.Choice(["text", "json", "md", "html"]), default="text", show_default=True
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file.")
 def report_command(logs: Logs, span: Period, off: str | None, form: str, output: Path | None) -> None:
     """Tell who still speaks the old API, what of it has no counterpart, whether it falls, what breaks."""
     told = report(logs, span, None if off is None else moment(off, now()))
-    text = {"text": as_text, "json": as_json, "md": as_markdown}[form](told)
+    try:
+        text = {"text": as_text, "json": as_json, "md": as_markdown, "html": render}[form](told)
+    except AuditingError as exc:
+        fail(str(exc))
     if output is None:
         click.echo(text)
         return

@@ -6,6 +6,7 @@ from typing import Any
 
 from shim.auditing.logs import Row
 from shim.cli.audit_common import cell, laid_out, short
+from shim.cli.audit_gate import WORDS
 
 _ROWS = 30
 _TABLES = (
@@ -16,7 +17,16 @@ _TABLES = (
     ("losses", "Lost in translation"),
     ("lenient", "Tolerant readings"),
     ("tasks", "Tasks"),
+    ("upstreams", "Upstreams"),
+    ("shadow", "Shadow comparison"),
     ("errors", "Errors"),
+)
+
+_MISSING = (
+    ("holes", "Missing events"),
+    ("lost", "Events lost by the shim's own account"),
+    ("runs", "Runs that are not whole"),
+    ("unreadable", "Lines that cannot be read"),
 )
 
 
@@ -32,6 +42,7 @@ class Section:
 def sections(told: dict[str, Any]) -> Iterator[Section]:
     """Give the report's parts, what matters most first."""
     yield Section("Old Tasks API: who still speaks it", list(_head(told)))
+    yield Section(f"Can it go off: {WORDS[told['verdict']['verdict']]}", list(_verdict(told["verdict"])))
     yield Section("Is it falling", [_trend(told["trend"]["requests"], "requests a day"),
                                     _trend(told["trend"]["callers"], "callers a day")])  # fmt: skip
     off = told["off"]
@@ -44,10 +55,24 @@ def sections(told: dict[str, Any]) -> Iterator[Section]:
         yield Section("Would have failed since then", [], off["calls_after"])
     yield Section("Used, and without a counterpart in the new API", [], told["without_counterpart"])
     yield Section("Callers of the old API", [], [row for row in told["callers"] if row["legacy"]])
+    yield Section("How long ago they last used it", [], told["last_use"]["ages"])
+    yield Section("Clients and the features of the old API they used", [], told["used"])
     for name, title in _TABLES:
         yield Section(title, [], told[name])
     yield Section("Coverage", list(_coverage(told["coverage"])), told["coverage"]["gaps"])
+    yield from _missing(told["missing"])
     yield Section("Day by day", [], told["days"])
+
+
+def _missing(missing: dict[str, Any]) -> Iterator[Section]:
+    """Say when and where the logs are not whole, beside the minutes without a sign of life."""
+    for name, title in _MISSING:
+        if missing[name]:
+            yield Section(title, [], missing[name])
+    chain = missing["chain"]
+    if chain is not None:
+        lines = [f"{chain['signed']} lines stand as the shim wrote them, {chain['count']} do not"]
+        yield Section("Macs of the lines", lines, list(chain["faults"]) or None)
 
 
 def as_text(told: dict[str, Any]) -> str:
@@ -112,6 +137,11 @@ def _head(told: dict[str, Any]) -> Iterator[str]:
     yield told["scope"]
 
 
+def _verdict(verdict: dict[str, Any]) -> Iterator[str]:
+    for rule in verdict["rules"]:
+        yield ": ".join((rule["rule"], "; ".join((WORDS[rule["verdict"]], *rule["why"]))))
+
+
 def _trend(found: dict[str, Any], what: str) -> str:
     match found["verdict"]:
         case "cannot be told":
@@ -131,6 +161,8 @@ def _trend(found: dict[str, Any], what: str) -> str:
 
 
 def _off(off: dict[str, Any]) -> Iterator[str]:
+    if off["days_ahead"] is not None and off["days_ahead"] > 0:
+        yield f"{off['days_ahead']} days after the end of the period"
     yield f"{len(off['callers_still_active'])} callers used it in the 14 days before and break"
     if off["connected"]:
         yield f"{sum(row['count'] for row in off['connected'])} sessions, streams and calls are open by it"

@@ -9,19 +9,21 @@ import click
 from shim.auditing.integrity import Integrity, integrity, reordered
 from shim.auditing.logs import Logs, Row
 from shim.auditing.period import Period
-from shim.cli.audit_common import as_json, cell, laid_out, logs_options
+from shim.cli.audit_common import as_json, cell, key_option, laid_out, logs_options
 from shim.cli.common import FOUND
 
 _SHOWN = 50
 
 
 @click.command("verify")
+@key_option
 @logs_options
 @click.option("--json", "json_wanted", is_flag=True, help="Print one JSON object.")
 def verify(logs: Logs, span: Period, *, json_wanted: bool) -> None:
     """Find missing, repeated, reordered and torn events, and minutes without a sign of life.
 
-    Exit code 1 if the logs are not whole. What overlapping files repeat in the same words is no fault.
+    With --key-file also lines that were changed, removed, added or moved, where audit.key_file was set. Exit
+    code 1 if the logs are not whole. What overlapping files repeat in the same words is no fault.
     """
     logs.look(span)
     found, back = integrity(logs), reordered(logs)
@@ -46,6 +48,7 @@ def _faults(found: Integrity, back: list[Row]) -> Iterator[str]:
         (len(found.unreadable) - tails, "lines cannot be read"),
         (tails, "files end in a torn line"),
         (found.coverage.silent_minutes, "minutes have no sign of life"),
+        (found.chain.count if found.chain else 0, "lines do not stand as the shim wrote them"),
     ):
         if count:
             yield f"{count} {what}"
@@ -56,9 +59,12 @@ def _people(logs: Logs, span: Period, found: Integrity, back: list[Row], faults:
     yield f"{logs.files} files, {sum(run['events'] for run in found.runs)} events, {logs.duplicates} repeated"
     share = f"{cover.covered} of {cover.minutes} minutes have a sign of life"
     yield f"{cell(span.since)} to {cell(span.until)}: {share}"
+    if found.chain is not None:
+        yield f"{found.chain.signed} lines stand as the shim wrote them"
     sections: tuple[tuple[str, Sequence[Row]], ...] = (
         ("runs", found.runs), ("missing", found.holes), ("minutes without a sign of life", cover.gaps),
         ("unreadable lines", found.unreadable), ("repeated", found.repeated), ("out of order", back),
+        ("not as the shim wrote them", found.chain.faults if found.chain else ()),
     )  # fmt: skip
     for title, rows in sections:
         if rows:

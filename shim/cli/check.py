@@ -1,23 +1,26 @@
-"""`taskshim check`: is the config good, what does it come to, and is the server behind it what it says."""
+"""`taskshim check`: is the config good, what does it come to, and are the servers it names what it says."""
 
 import asyncio
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import combinations
 from pathlib import Path
 
 import click
 
 from shim.callers.keys import KeyFileError, Keys
+from shim.callers.resolve import build_resolver
 from shim.cli.common import FOUND, config_option, fail, log_to_stderr, operator_errors, read_config
 from shim.cli.compare import differences
 from shim.cli.probe import describe
+from shim.cli.providers import answers, quiet_providers
 from shim.cli.survey import Survey, survey
+from shim.cli.warnings import CHECKS, Checked, warnings_of
 from shim.clock import SystemClock
 from shim.config import Config, api_keys, service_token, show
 from shim.config.service import UpstreamConfig
-from shim.fronts.guard import Guard
 from shim.hub.dialect import Dialect
 from shim.hub.registry import load_dialects
 from shim.upstreams.stdio.bridge import CALLER
@@ -26,13 +29,18 @@ from shim.upstreams.stdio.serving import BRIDGE_URL, bridge_of, serving
 
 @click.command()
 @config_option
-@click.option("--online", is_flag=True, help="Ask each upstream what it speaks.")
+@click.option("--online", is_flag=True, help="Ask identity providers and each upstream.")
+@click.option("--strict", is_flag=True, help="Take a warning for a fault.")
+@click.option(
+    "--accept", multiple=True, metavar="KEY", type=click.Choice([one.key for one in CHECKS]),
+    help="Warn of nothing about this key; may be given again.",
+)  # fmt: skip
 @operator_errors
-def check(config_file: Path | None, online: bool) -> None:  # noqa: FBT001 - a flag
+def check(config_file: Path | None, *, online: bool, strict: bool, accept: tuple[str, ...]) -> None:
     """Validate the config and print the effective one, secrets masked.
 
     Nothing is made or changed. The exit code is 1 where --online finds a server that cannot be told or
-    that is not what the config says.
+    that is not what the config says, and with --strict where there is a warning.
     """
     log_to_stderr()
     config = read_config(config_file, {})
@@ -40,19 +48,25 @@ def check(config_file: Path | None, online: bool) -> None:  # noqa: FBT001 - a f
     _files(config)
     _names(config, dialects)
     click.echo(show(config), nl=False)
-    for warning in _warnings(config):
-        click.echo(f"warning: {warning}", err=True)
-    if online and not asyncio.run(_online(config, dialects)):
+    served, surveys = asyncio.run(_online(config, dialects)) if online else (True, {})
+    tools = {name: found.hints for name, found in surveys.items()}
+    looked_at = Checked(config, config_file, datetime.now(UTC).date(), tools)
+    warned = [line for key, line in warnings_of(looked_at) if key not in accept]
+    for line in warned:
+        click.echo(f"warning: {line}", err=True)
+    if not served or (strict and warned):
         sys.exit(FOUND)
 
 
 def _files(config: Config) -> None:
     """Read what the config names by file, and make nothing. Raises ConfigError, KeyFileError."""
-    if config.identity.key_file.exists():
-        Keys.load(config.identity.key_file)
-    elif not config.identity.key_file.parent.is_dir():
-        raise KeyFileError(f"identity.key_file: {config.identity.key_file.parent} is no directory")
+    for name, path in (("identity", config.identity.key_file), ("audit", config.audit.key_file)):
+        if path is not None and path.exists():
+            Keys.read(path, f"{name}.key_file")
+        elif path is not None and not path.parent.is_dir():
+            raise KeyFileError(f"{name}.key_file: {path.parent} is no directory")
     api_keys(config.identity.api_key)
+    build_resolver(config.identity, Keys([bytes(32)]), quiet_providers())
     for upstream in config.upstream:
         service_token(upstream)
 
@@ -73,32 +87,27 @@ def _names(config: Config, dialects: Mapping[str, Dialect]) -> None:
             )
 
 
-def _warnings(config: Config) -> Iterator[str]:
-    if not Guard(config).checks_host:
-        yield (
-            f"listen.host: {config.listen.host} is no loopback address and listen.allowed_hosts is empty: "
-            "the Host header is not checked (ORIGIN)"
-        )
-    if config.audit.path is None:
-        yield "audit.path: not set, so there will be no audit log"
-
-
-async def _online(config: Config, dialects: Mapping[str, Dialect]) -> bool:
-    """Ask the upstreams, say what they are, tell whether all of them can be served."""
+async def _online(config: Config, dialects: Mapping[str, Dialect]) -> tuple[bool, Mapping[str, Survey]]:
+    """Ask providers and upstreams, say what they are; tell whether all will do, and what was found."""
     good = True
-    surveys: list[tuple[str, Survey]] = []
+    async for where, said, usable in answers(config.identity):
+        click.echo(f"\n[{where}]\n{said}")
+        if not usable:
+            good = False
+            click.echo(f"fault: {where}: {said}", err=True)
+    surveys: dict[str, Survey] = {}
     for upstream in config.upstream:
         found = await _found(config, upstream, dialects)
-        surveys.append((upstream.name, found))
+        surveys[upstream.name] = found
         click.echo(f"\n[upstream {upstream.name}]")
         click.echo("\n".join(describe(found)))
         fault = _misfit(upstream, found, dialects)
         if fault is not None:
             good = False
             click.echo(f"fault: upstream {upstream.name!r}: {fault}", err=True)
-    for (name, one), (other_name, other) in combinations(surveys, 2):
+    for (name, one), (other_name, other) in combinations(surveys.items(), 2):
         _compare(one, other, (name, other_name))
-    return good
+    return good, surveys
 
 
 async def _found(config: Config, upstream: UpstreamConfig, dialects: Mapping[str, Dialect]) -> Survey:

@@ -24,11 +24,13 @@ R = TypeVar("R")
 
 
 def config_option(command: Callable[P, R]) -> Callable[P, R]:
-    """Add `--config`."""
+    """Add `--config`, which TASKSHIM_CONFIG stands in for."""
     return click.option(
         "--config",
         "config_file",
         type=click.Path(path_type=Path, dir_okay=False),
+        envvar="TASKSHIM_CONFIG",
+        show_envvar=True,
         help="The config file (TOML).",
     )(command)
 

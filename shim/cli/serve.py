@@ -13,7 +13,9 @@ import structlog
 from shim.app import App, running
 from shim.audit.log import set_up
 from shim.cli.common import config_option, operator_errors, read_config
+from shim.clock import SystemClock
 from shim.config import Config, ConfigError, load_config
+from shim.systemd import ServiceManager
 
 log = structlog.get_logger("shim")
 
@@ -55,21 +57,32 @@ async def _serve(config: Config, read: Callable[[], Config]) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told)
-    async with running(config) as app:
-        _settle()
-        loop.add_signal_handler(signal.SIGHUP, _reload, app, read)
-        log.info("serving", url=app.url, upstream=config.upstream[0].address, admin=app.admin_url)
-        await stop.wait()
-        log.info("stopping", phase="not ready; no new connections")
+    manager = ServiceManager.of(os.environ, os.getpid(), SystemClock())
+    watch = asyncio.create_task(manager.watch())
+    try:
+        async with running(config) as app:
+            _settle()
+            loop.add_signal_handler(signal.SIGHUP, _reload, app, read, manager)
+            log.info("serving", url=app.url, upstream=config.upstream[0].address, admin=app.admin_url)
+            manager.ready(f"serving {app.url}")
+            await stop.wait()
+            log.info("stopping", phase="not ready; no new connections")
+            manager.stopping()
+    finally:
+        watch.cancel()
     log.info("stopped")
 
 
-def _reload(app: App, read: Callable[[], Config]) -> None:
+def _reload(app: App, read: Callable[[], Config], manager: ServiceManager) -> None:
     """Read the config again and put it in force; a bad one changes nothing."""
+    manager.reloading()
+    status = f"serving {app.url}"
     try:
         app.reload(read())
     except ConfigError as exc:
         log.warning("the config was not reloaded, the old one stays in force", error=str(exc))
+        status += f"; the config was not reloaded: {exc}"
+    manager.ready(status)
 
 
 def _settle() -> None:

@@ -16,7 +16,7 @@ from shim.app import running
 from shim.audit.log import set_up
 from shim.cli.common import config_option, operator_errors, read_config
 from shim.config import Config
-from shim.config.service import ApiKeyIdentity
+from shim.config.identity import ApiKeyIdentity
 from shim.pipe.relayed import Relayed
 from shim.pipe.streams import Lines, lines_of
 from shim.standing import link_limits

@@ -51,6 +51,8 @@ class Survey:
     """Tool -> its task support; `decides` where the server decides for each call."""
     schemas: dict[str, Any] = field(default_factory=dict)
     """Tool -> its inputSchema."""
+    hints: dict[str, Any] = field(default_factory=dict)
+    """Tool -> its annotations."""
     legacy_too: str | None = None
     """The legacy version that a modern server answers as well."""
     legacy_tasks: bool | None = None
@@ -180,6 +182,7 @@ async def _tools(
             if isinstance(name := _get(tool, "name"), str):
                 found.tools[name] = assumed or str(_get(tool, "execution", "taskSupport") or "forbidden")
                 found.schemas[name] = _get(tool, "inputSchema")
+                found.hints[name] = _get(tool, "annotations")
         cursor = page.get("nextCursor")
         if cursor is None or len(found.tools) >= bounds.tools:
             break
@@ -192,6 +195,9 @@ class _Deaf:
     async def question(self, question: Question) -> None:
         """Refuse."""
         await question.refuse(-32601, "taskshim probe answers no questions")
+
+    async def withdrawn(self, session_id: str, request_id: bytes) -> None:
+        """Leave it."""
 
     async def status(self, task_pk: int) -> None:
         """Leave it."""

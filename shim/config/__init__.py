@@ -2,7 +2,7 @@
 
 from shim.config.load import ConfigError, load_config
 from shim.config.model import Config
-from shim.config.secret_files import api_keys, service_token
+from shim.config.secret_files import api_keys, client_secret, read_file, service_token
 from shim.config.show import changed_keys, digest, show
 
 __all__ = [
@@ -10,8 +10,10 @@ __all__ = [
     "ConfigError",
     "api_keys",
     "changed_keys",
+    "client_secret",
     "digest",
     "load_config",
+    "read_file",
     "service_token",
     "show",
 ]

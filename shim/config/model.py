@@ -4,10 +4,10 @@ from typing import Self
 
 from pydantic import model_validator
 
+from shim.config.identity import Identity
 from shim.config.routing import parse_rule
 from shim.config.section import Section
 from shim.config.service import (
-    Identity,
     Ledger,
     Mappings,
     Ownership,
@@ -45,6 +45,8 @@ class Config(Section):
             for name in one.forward_headers
         ):
             raise ValueError("upstream.forward_headers: must not name identity.api_key.header (OWN-STORE)")
+        if self.identity.authorization_servers and self.listen.public_url is None:
+            raise ValueError("identity.authorization_servers: needs listen.public_url too")
         names = [one.name for one in self.upstream]
         if len(set(names)) != len(names):
             raise ValueError("upstream: two of them have the same name")
@@ -53,9 +55,21 @@ class Config(Section):
         }
         if names and (unknown := known - set(names)):
             raise ValueError(f"cutover: no upstream is called {min(map(str, unknown))!r}")
+        if names and self.cutover.shadow.tools:
+            self._shadowed(names)
         if self.cutover.link is not None and self.cutover.sunset is None:
             raise ValueError("cutover.link: is sent only together with cutover.sunset, which is not set")
         same_port = self.admin.port == self.listen.port != 0
         if self.admin.enabled and same_port and self.admin.host == self.listen.host:
             raise ValueError("admin.port: must not be listen.port")
         return self
+
+    def _shadowed(self, names: list[str]) -> None:
+        """Hold the shadow comparison against the upstreams there are."""
+        target = self.cutover.shadow.upstream
+        if target is not None and target not in names:
+            raise ValueError(f"cutover.shadow.upstream: no upstream is called {target!r}")
+        if len(names) == 1:
+            raise ValueError("cutover.shadow.tools: there is no second upstream to compare with")
+        if target is None and len(names) > 2:  # noqa: PLR2004 - of two the other one
+            raise ValueError("cutover.shadow.upstream: say which of the upstreams gets the copies")

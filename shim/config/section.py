@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 
 class Section(BaseModel):
@@ -20,3 +20,15 @@ SomeMs = Annotated[int, Field(gt=0)]
 Count = Annotated[int, Field(gt=0)]
 Bytes = Annotated[int, Field(gt=0)]
 Port = Annotated[int, Field(ge=0, le=65_535)]
+
+
+def _one_line(value: SecretStr) -> SecretStr:
+    if any(char in value.get_secret_value() for char in "\r\n\0"):
+        raise ValueError("must be one line")
+    return value
+
+
+_TOKEN = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"  # noqa: S105 - the token of RFC 9110, no secret
+HeaderName = Annotated[str, Field(pattern=_TOKEN)]
+SecretLine = Annotated[SecretStr, Field(min_length=1), AfterValidator(_one_line)]
+"""A secret that can stand in a header."""

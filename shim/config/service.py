@@ -1,34 +1,13 @@
-"""Settings of what stands behind the surface: upstreams, callers, tasks, sessions, the ledger."""
+"""Settings of what stands behind the surface: upstreams, tasks, sessions, the ledger."""
 
 import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, SecretStr, model_validator
-from pydantic.networks import IPvAnyNetwork
+from pydantic import AfterValidator, AwareDatetime, Field, SecretStr, model_validator
 
-from shim.config.section import Count, Ms, Section, SomeMs
+from shim.config.section import Count, HeaderName, Ms, SecretLine, Section, SomeMs
 from shim.config.surface import web_url
-
-_TOKEN = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"  # noqa: S105 - the token of RFC 9110, no secret
-HeaderName = Annotated[str, Field(pattern=_TOKEN)]
-_LATER = {"jwt", "introspection"}
-
-
-def _known_sources(given: Any) -> Any:
-    if isinstance(given, (list, tuple)):
-        for source in given:
-            if source in _LATER:
-                raise ValueError(f'"{source}" is not in this version; take api_key, header or token')
-        if len(set(map(str, given))) != len(given):
-            raise ValueError("names a source twice")
-    return given
-
-
-def _header_value(value: SecretStr) -> SecretStr:
-    if any(char in value.get_secret_value() for char in "\r\n\0"):
-        raise ValueError("must be one line")
-    return value
 
 
 def _address(url: str) -> str:
@@ -36,7 +15,6 @@ def _address(url: str) -> str:
 
 
 EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-SecretLine = Annotated[SecretStr, Field(min_length=1), AfterValidator(_header_value)]
 
 
 class UpstreamConfig(Section):
@@ -105,6 +83,17 @@ class UpstreamConfig(Section):
             raise ValueError('credentials = "service" needs service_token or service_token_file')
         return self
 
+    @model_validator(mode="after")
+    def _one_credential(self) -> Self:
+        if any(name.lower() == "authorization" for name in self.forward_headers):
+            raise ValueError('forward_headers: Authorization is passed on by credentials = "pass" only')
+        if self.credentials != "none" and any(name.lower() == "authorization" for name in self.headers):
+            raise ValueError(
+                'headers: Authorization stands beside the one of credentials: say credentials = "none", '
+                'or "service" with a service_token'
+            )
+        return self
+
     def fixed_headers(self) -> dict[str, str]:
         """Give `headers` in the clear, for the request."""
         return {name: value.get_secret_value() for name, value in self.headers.items()}
@@ -117,56 +106,6 @@ class UpstreamConfig(Section):
     def address(self) -> str:
         """Where the server is, for people."""
         return self.url or shlex.join(self.command)
-
-
-class ApiKeyIdentity(Section):
-    """Callers known by a key of their own."""
-
-    header: HeaderName = "X-Api-Key"
-    """Header that carries the key; "Authorization" reads it as a bearer token. A key in a header of its
-    own is never passed on."""
-    keys: dict[str, SecretLine] = Field(default_factory=dict)
-    """Keys by the name of whom they are given to; the name stands in the audit log."""
-    file: Path | None = Field(default=None, examples=["api-keys.txt"])
-    """File with more of them, a `name = key` on each line; read at start and at SIGHUP."""
-
-
-class HeaderIdentity(Section):
-    """Callers named by a proxy that has checked them."""
-
-    name: HeaderName = "X-Forwarded-User"
-    """Header that carries the name."""
-    trusted_proxies: tuple[IPvAnyNetwork, ...] = Field(
-        default=("127.0.0.1/32",), validate_default=True, min_length=1
-    )
-    """Networks from which the header is believed."""
-
-
-class Identity(Section):
-    """Who is calling (OWN-ID)."""
-
-    sources: Annotated[
-        tuple[Literal["api_key", "header", "token"], ...], BeforeValidator(_known_sources)
-    ] = ()
-    """Where the caller comes from, first that applies: "api_key", "header", "token". With any, a request
-    without a credential is a 401. Empty: a bearer token tells the caller, else the legacy session, else
-    nobody does."""
-    vouch_ms: Ms = 300_000
-    """Milliseconds that a token which the upstream accepted is believed without asking it (OWN-VOUCH)."""
-    credential_hold_ms: Ms = 3_600_000
-    """Milliseconds that a caller's newest credential is held in memory for its own tasks
-    (OWN-CREDENTIAL)."""
-    key_file: Path = Path("taskshim.key")
-    """File of the keys for caller hashes, cursors and requestState; made once with mode 0600 (OWN-STORE).
-    Losing it cuts callers off from their tasks."""
-    api_key: ApiKeyIdentity = ApiKeyIdentity()
-    header: HeaderIdentity = HeaderIdentity()
-
-    @model_validator(mode="after")
-    def _keys_given(self) -> Self:
-        if "api_key" in self.sources and not self.api_key.keys and self.api_key.file is None:
-            raise ValueError('sources names "api_key": identity.api_key needs keys or file')
-        return self
 
 
 class Tasks(Section):

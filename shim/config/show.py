@@ -40,7 +40,7 @@ def toml_value(value: Any) -> str:
             return f'"{_MASK}"'
         case bool():
             return "true" if value else "false"
-        case int() | date():
+        case int() | float() | date():
             return str(value)
         case tuple() | list():
             return "[" + ", ".join(map(toml_value, value)) + "]"

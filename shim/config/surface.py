@@ -55,11 +55,24 @@ class Listen(Section):
     path: Annotated[str, AfterValidator(_endpoint)] = "/mcp"
     """Path of the endpoint that tells the eras apart itself (ERA-DETECT).
     /legacy, /modern and /create-status are served too, each for one kind of client."""
+    public_url: WebUrl | None = Field(default=None, examples=["https://mcp.example.org/mcp"])
+    """URL under which clients know `path`. The protected resource metadata names it, and a 401 or 403 says
+    where that is to be had (RFC 9728); its host is one of `allowed_hosts`."""
     allowed_origins: tuple[Origin, ...] = ()
     """Browser origins that may call, as scheme://host:port. Any other Origin header gets a 403 (ORIGIN)."""
     allowed_hosts: tuple[str, ...] = ()
     """Host headers that are accepted, as host or host:port. Empty: on loopback only loopback names,
     elsewhere all (ORIGIN)."""
+
+    def public_urls(self) -> dict[str, str]:
+        """Give the URL under which clients know each served path; none where `public_url` is not set."""
+        if self.public_url is None:
+            return {}
+        parts = urlsplit(self.public_url)
+        before = f"{parts.scheme}://{parts.netloc}"
+        if parts.path.endswith(self.path):
+            before += parts.path.removesuffix(self.path)
+        return {self.path: self.public_url} | {path: before + path for path in PINNED_PATHS}
 
 
 class Modern(Section):
@@ -86,8 +99,8 @@ class Legacy(Section):
     keepalive_ms: SomeMs = 15_000
     """Milliseconds between comment lines on a quiet stream (LM-RESULT)."""
     replay_ms: SomeMs = 60_000
-    """Milliseconds that a call whose stream broke goes on without its client, and that what its stream
-    carried is kept for a GET with Last-Event-ID (LM-RESUME)."""
+    """Milliseconds that a call whose stream broke, and a session's own stream, go on without their client,
+    and that what they carried is kept for a GET with Last-Event-ID (LM-RESUME)."""
     redeliver_after_ms: SomeMs = 30_000
     """Milliseconds without an answer after which a question is sent once more over a new stream
     (LM-INPUT)."""
@@ -99,6 +112,46 @@ class Legacy(Section):
 def _rule(text: str) -> str:
     parse_rule(text)
     return text
+
+
+def _named(tools: str) -> str:
+    if not tools.strip("*?"):
+        raise ValueError("names every tool: name those whose calls do no harm")
+    return tools
+
+
+def _reason(reason: str) -> str:
+    if not reason.strip():
+        raise ValueError("say why the place is ignored")
+    return reason
+
+
+class Shadow(Section):
+    """Copies of calls that go to another upstream too, so that what both answer can be compared (SHADOW)."""
+
+    tools: tuple[Annotated[str, AfterValidator(_named)], ...] = Field(
+        default=(), examples=[["search", "get_*"]]
+    )
+    """Tools, by name or glob, whose calls change nothing and may be made twice. Only what stands here is
+    copied, whatever a server says of its tools; empty: nothing."""
+    upstream: str | None = Field(default=None, examples=["new"])
+    """Upstream that gets the copies of calls that went elsewhere. Not set: of two the other one."""
+    percent: Annotated[float, Field(ge=0, le=100)] = 10.0
+    """Share of those calls that is copied."""
+    ignore: dict[Annotated[str, Field(min_length=1)], Annotated[str, AfterValidator(_reason)]] = Field(
+        default_factory=dict, examples=[{"structuredContent.items[].price": "the old server rounds"}]
+    )
+    """Places that are not compared, with all below them, each with the reason: paths as
+    `taskshim audit shadow` prints them, `*` for any one name."""
+    queue: Count = 100
+    """Calls that wait to be copied, and tasks that are waited for until they end, at most; more are dropped
+    and counted."""
+    concurrency: Count = 4
+    """Copies that run at a time."""
+    max_bytes: Bytes = 262_144
+    """Bytes of a call's arguments and answer together; what is larger is not compared."""
+    timeout_ms: SomeMs = 60_000
+    """Milliseconds for a copy, a task's end included; then it is cancelled."""
 
 
 class Cutover(Section):
@@ -120,6 +173,7 @@ class Cutover(Section):
     """Page that explains the change: the Link header, sent only together with Sunset."""
     deprecation: date = date(2026, 7, 28)
     """Day since which the old API is deprecated: the Deprecation header (RFC 9745)."""
+    shadow: Shadow = Shadow()
 
 
 class Audit(Section):
@@ -134,6 +188,10 @@ class Audit(Section):
     """Whether each day (UTC) begins a new file."""
     queue: Count = 100_000
     """Events that wait for the disk at most; more are dropped and counted (audit.dropped)."""
+    key_file: Path | None = Field(default=None, examples=["taskshim-audit.key"])
+    """File of keys that chain the lines, so that `taskshim audit verify --key-file` finds a line that was
+    changed, removed, added or moved; made once with mode 0600. Not set: lines are not chained. The newest
+    key, which stands first, signs from the next start on; the old ones behind it still verify."""
 
 
 class Admin(Section):
@@ -192,9 +250,9 @@ class Limits(Section):
     queue_per_stream: Count = 1000
     """Announcements that wait for a subscription's client; with more it is disconnected (ML-LISTEN)."""
     replay_events: Count = 1000
-    """Messages kept of one call's stream; of more the oldest are not sent again (LM-RESUME)."""
+    """Messages kept of one stream; of more the oldest are not sent again (LM-RESUME)."""
     replay_bytes: Bytes = 16_777_216
-    """Bytes kept of all calls' streams; at the limit the oldest stream cannot be taken up (LM-RESUME)."""
+    """Bytes kept of all streams; at the limit the oldest stream cannot be taken up (LM-RESUME)."""
     slow_reader_ms: SomeMs = 30_000
     """Milliseconds a client may not read at all before it is disconnected."""
     tools: Count = 10_000

@@ -18,13 +18,16 @@ from shim.callers.resolve import Resolver
 from shim.config import Config
 from shim.fronts.guard import Guard, Route, cors, preflight
 from shim.fronts.legacy_request import session_header
+from shim.fronts.metadata import ResourceMetadata
 from shim.fronts.reply import Reply, SlowReader
 from shim.fronts.routes import Routes
+from shim.shadow.shadow import Shadow
 from shim.upstreams.base import Context
 from shim.upstreams.faults import fault_of
 from shim.upstreams.http import Denied
 from shim.wire.era import Era, classify
 from shim.wire.errors import internal, too_many
+from shim.wire.headers import passed_on
 from shim.wire.jsonrpc import Message, Request, read_client, write_error
 from shim.wire.statuses import status_of_fault
 
@@ -41,21 +44,25 @@ class Endpoint:
         guard: Guard,
         resolver: Resolver,
         routes: Routes,
+        metadata: ResourceMetadata,
         sink: AuditSink,
         activity: Activity,
         metrics: Metrics,
         traffic: Traffic,
         sunset: Sequence[tuple[str, str]],
+        shadow: Shadow,
     ) -> None:
         self._config = config
         self._guard = guard
         self._resolver = resolver
         self._routes = routes
+        self._metadata = metadata
         self._sink = sink
         self._activity = activity
         self._metrics = metrics
         self._traffic = traffic
         self._sunset = tuple(sunset)
+        self._shadow = shadow
         self._under_way = 0
 
     async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
@@ -83,12 +90,15 @@ class Endpoint:
         try:
             if self._under_way > self._config.limits.concurrent_requests:
                 raise too_many("limits.concurrent_requests is reached", retry_after_s=1)
-            route = self._guard.route(http)
+            route = None if self._metadata.served_at(http.path) else self._guard.route(http)
             origin = self._guard.origin(http)
             if http.method == hdrs.METH_OPTIONS:
                 return preflight(origin, http.headers.get("Access-Control-Request-Headers", ""))
             if origin is not None:
                 reply.add_headers(cors(origin))
+            if route is None:
+                return await self._metadata.answer(http, reply)
+            reply.metadata_url = self._metadata.url(http.path)
             if http.method == hdrs.METH_POST:
                 body = await self._guard.body(http)
                 trace.bytes_in = len(body)
@@ -109,16 +119,18 @@ class Endpoint:
         era = classify(http.headers, message, route.era)
         trace.era = era.value
         session_id = session_header(http) if era is Era.LEGACY else None
-        caller = self._resolver.resolve(http.headers, http.remote, session_id=session_id)
+        caller = await self._resolver.resolve(http.headers, http.remote, session_id=session_id)
         trace.caller, trace.caller_kind, trace.caller_label = caller.key, caller.kind, caller.label
         standing = await self._routes.of(era, caller, message, session_id)
         front = standing.fronts[era]
         trace.towards(front.upstream.name, front.upstream.dialect.era, front.upstream.dialect.name)
-        headers = [(name, value) for name in standing.forwarded for value in http.headers.getall(name, ())]
+        headers = passed_on(http.headers, standing.forwarded)
         ctx = Context(caller=caller, trace=trace, headers=headers)
         if era is Era.LEGACY:
             reply.on_success(self._sunset)
-        return await front.handle(http, message, ctx, reply, pinned=route.dialect)
+        answer = await front.handle(http, message, ctx, reply, pinned=route.dialect)
+        self._shadow.seen(front.upstream.name, message, trace, reply.said)
+        return answer
 
     async def _fault(
         self, exc: Exception, message: Message | None, trace: Trace, reply: Reply

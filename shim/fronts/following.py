@@ -17,7 +17,6 @@ from shim.upstreams.base import Context
 from shim.wire.envelope import recoded
 from shim.wire.errors import ShimError
 
-_PAGE = 1_000
 _SHOWN_CHARS = 200
 
 
@@ -72,16 +71,9 @@ class Following:
 
     async def every(self) -> list[TaskRow]:
         """Give the caller's tasks that have not ended."""
-        ledger, caller = self._tasks.room.ledger, self._ctx.caller.key
-        count, after = await ledger.open_count_by_caller(caller), None
-        found: list[TaskRow] = []
-        while len(found) < count:
-            page = await ledger.list_tasks(caller, after=after, limit=_PAGE)
-            found += [row for row in page if row.status not in TERMINAL]
-            if len(page) < _PAGE:
-                break
-            after = page[-1].pk
-        return found
+        room = self._tasks.room
+        at_most = room.config.limits.open_tasks_per_caller
+        return await room.ledger.open_tasks_of(self._ctx.caller.key, limit=at_most)
 
     def expecting(self) -> contextlib.AbstractContextManager[None]:
         """Follow every task that the caller makes from now on, while the block runs."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 
@@ -46,7 +47,9 @@ class Guard:
         self._routes = routes(config.listen.path)
         self._origins = frozenset(config.listen.allowed_origins)
         self._hosts = frozenset(config.listen.allowed_hosts)
-        self.checks_host = bool(self._hosts) or config.listen.host in _LOOPBACK
+        if config.listen.public_url is not None:
+            self._hosts |= {urlsplit(config.listen.public_url).netloc}
+        self.checks_host = bool(config.listen.allowed_hosts) or config.listen.host in _LOOPBACK
         self._body_bytes = config.limits.body_bytes
 
     def route(self, http: web.BaseRequest) -> Route:

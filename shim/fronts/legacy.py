@@ -5,6 +5,8 @@ where both sides speak the same dialect and the task lives in the asking session
 hub's verbs where not.
 """
 
+import asyncio
+
 import aiohttp
 from aiohttp import web
 
@@ -15,12 +17,14 @@ from shim.fronts.keyed import LegacyOnce
 from shim.fronts.legacy_request import SESSION, asked_in, exchange_name
 from shim.fronts.legacy_tasks import LegacyTasks
 from shim.fronts.legacy_verbs import Asked
+from shim.fronts.open_streams import OpenStreams, unless
 from shim.fronts.relay import Relay
 from shim.fronts.reply import Reply
 from shim.fronts.sessions import ClientSessions
 from shim.fronts.vouching import Vouching
 from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context, Upstream
+from shim.wire.errors import UpstreamFault
 from shim.wire.jsonrpc import Message, Request, Response, write_message
 
 
@@ -37,6 +41,7 @@ class LegacyFront:
         tasks: LegacyTasks,
         resolver: Resolver,
         vouching: Vouching,
+        streams: OpenStreams,
     ) -> None:
         self._config = config
         self.upstream = upstream
@@ -46,6 +51,7 @@ class LegacyFront:
         self._tasks = tasks
         self._resolver = resolver
         self._vouching = vouching
+        self._streams = streams
         self._once = LegacyOnce(tasks.idempotency, vouching)
 
     async def handle(
@@ -105,7 +111,14 @@ class LegacyFront:
             return answer
         dialect = self._detector.of_session(session, pinned)
         tap = self._tasks.resumed(session, self._tasks.passing.tap(ctx, session, dialect, alone=True))
-        return await self._relay.forward(http, ctx, reply, None, tap=tap)
+        stop = asyncio.Event()
+        with self._streams.ending(stop):
+            passed = await unless(stop, self._relay.forward(http, ctx, reply, None, tap=tap))
+        if passed is not None:
+            return passed
+        if not reply.streaming:
+            raise UpstreamFault(-32603, "the shim is stopping", 503)
+        return await reply.end_stream()
 
     async def _initialize(
         self, http: web.BaseRequest, message: Request, ctx: Context, reply: Reply, pinned: str | None

@@ -25,6 +25,7 @@ from shim.hub.codec import SECTION_1, TaskUnknownError, read_create, read_task, 
 from shim.hub.facts import CALL
 from shim.hub.status import TERMINAL, Status
 from shim.ledger.records import AskRow, InputState, SessionRow, TaskRow
+from shim.tasks.create import room_for_one_more
 from shim.tasks.handback import Waiting
 from shim.tasks.idempotency import Idempotency
 from shim.tasks.promote import is_promoted, listed, promotes
@@ -127,6 +128,7 @@ class LegacyTasks:
             with self.passing.creating(session):
                 return await self._hub.create(asked, call.params, call.ttl_ms, session=session)
 
+        await room_for_one_more(self._tasks.room, ctx)
         passing = self.passing.tap(ctx, session, asked.dialect)
         awaited = (session.session_id if session else "", asked.message.id)
 

@@ -16,7 +16,7 @@ from shim.fronts.modern import ACK, Call, ModernFront
 from shim.fronts.modern_listen import Listening
 from shim.fronts.modern_request import admitted, responses_of, task_id_of
 from shim.fronts.modern_seen import Asked, Seen, of_answer
-from shim.fronts.open_streams import OpenStreams
+from shim.fronts.open_streams import OpenStreams, unless
 from shim.fronts.param_checks import ParamChecks
 from shim.fronts.relay import Relay, Tap
 from shim.fronts.reply import Reply
@@ -28,14 +28,14 @@ from shim.hub.rawjson import Members
 from shim.hub.status import TERMINAL
 from shim.ledger.records import TaskRow
 from shim.tasks.access import own
-from shim.tasks.create import room_for_one_more
+from shim.tasks.create import has_room, no_room
 from shim.tasks.promote import promotes
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Context
 from shim.wire.errors import UpstreamFault, method_not_found, missing_capability
 from shim.wire.headers import encode_value, mirrored
 from shim.wire.jsonrpc import Message, Request, Response, write_message, write_result
-from shim.wire.modern import with_tasks
+from shim.wire.modern import undeclared, wants_tasks, with_tasks
 from shim.wire.subscriptions import LISTEN, listen_result
 
 _SERVER_ERROR = 500
@@ -107,7 +107,8 @@ class ModernRelay:
             )
         if not asked.meta.declares_tasks:
             return await self._pass(asked, tap=self._recorded(asked))
-        await room_for_one_more(self._tasks.room, ctx)
+        if not await has_room(self._tasks.room, ctx):
+            return await self._undeclared(asked)
         asked.reply.endure()
         work = asyncio.create_task(self._pass(asked, tap=self._recorded(asked)), name="call")
         self._tasks.room.keep(work)
@@ -116,6 +117,16 @@ class ModernRelay:
         except asyncio.CancelledError:
             self._tasks.room.leave(work)
             raise
+
+    async def _undeclared(self, asked: Asked) -> web.StreamResponse:
+        """Pass a call of a caller with too many tasks as one that must not become a task (MM-1)."""
+
+        async def seen(response: Response) -> bytes | None:
+            if wants_tasks(response.error):
+                raise no_room(asked.ctx)
+            return await self._seen.created(asked, response)
+
+        return await self._pass(asked, params=undeclared(asked.request.params), tap=of_answer(asked, seen))
 
     async def _promoted(self, asked: Asked) -> bool:
         """Tell whether the shim itself runs the call as a task (PROMOTE-1). Raises ShimError."""
@@ -175,16 +186,9 @@ class ModernRelay:
         tap = self._listening.tap(asked, subscription.rows)
         stop = asyncio.Event()
         with self._streams.opening(asked.ctx.caller, stop):
-            passing = asyncio.ensure_future(self._pass(asked, params=subscription.params, tap=tap))
-            stopping = asyncio.ensure_future(stop.wait())
-            try:
-                await asyncio.wait((passing, stopping), return_when=asyncio.FIRST_COMPLETED)
-                if passing.done():
-                    return await passing
-            finally:
-                stopping.cancel()
-                passing.cancel()
-            await asyncio.wait((passing,))
+            passed = await unless(stop, self._pass(asked, params=subscription.params, tap=tap))
+            if passed is not None:
+                return passed
             if not asked.reply.streaming:
                 raise UpstreamFault(-32603, "the shim is stopping", 503)
             await call_off(asked.request.id, asked.reply)

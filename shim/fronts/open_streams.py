@@ -1,21 +1,25 @@
-"""The subscriptions that are open: how many a caller may have, and their end with the shim's (ML-LISTEN)."""
+"""The streams that stay open: how many subscriptions a caller may have, and how all end with the shim."""
 
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from shim.callers.caller import Caller
 from shim.config import Config
 from shim.wire.errors import UpstreamFault, too_many
 
 _END_S = 2
-"""How long the ends of subscriptions are waited for when the shim stops."""
+"""How long the ends of streams are waited for when the shim stops."""
+
+
+T = TypeVar("T")
 
 
 class OpenStreams:
-    """Counts subscriptions, and ends them all."""
+    """Counts subscriptions, and ends them and the GET streams of sessions (ML-LISTEN, LM-STREAM)."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -23,7 +27,20 @@ class OpenStreams:
         self._wakes: set[asyncio.Event] = set()
         self._none_left = asyncio.Event()
         self.stopping = False
-        """True once every subscription has to end."""
+        """True once every stream has to end."""
+
+    @contextmanager
+    def ending(self, wake: asyncio.Event) -> Iterator[None]:
+        """Hold a stream, which `wake` wakes when it has to end. Raises UpstreamFault while the shim stops."""
+        if self.stopping:
+            raise UpstreamFault(-32603, "the shim is stopping", 503)
+        self._wakes.add(wake)
+        try:
+            yield
+        finally:
+            self._wakes.discard(wake)
+            if not self._wakes:
+                self._none_left.set()
 
     @contextmanager
     def opening(self, caller: Caller, wake: asyncio.Event) -> Iterator[None]:
@@ -31,24 +48,19 @@ class OpenStreams:
 
         Those that equal nobody are not counted together (OWN-NONE).
         """
-        if self.stopping:
-            raise UpstreamFault(-32603, "the shim is stopping", 503)
         if caller.kind != "none" and self._of[caller.key] >= self._config.limits.streams_per_caller:
             raise too_many("limits.streams_per_caller is reached: close a subscription", retry_after_s=1)
-        self._of[caller.key] += 1
-        self._wakes.add(wake)
-        try:
-            yield
-        finally:
-            self._wakes.discard(wake)
-            self._of[caller.key] -= 1
-            if not self._of[caller.key]:
-                del self._of[caller.key]
-            if not self._wakes:
-                self._none_left.set()
+        with self.ending(wake):
+            self._of[caller.key] += 1
+            try:
+                yield
+            finally:
+                self._of[caller.key] -= 1
+                if not self._of[caller.key]:
+                    del self._of[caller.key]
 
     async def close(self) -> None:
-        """Let every subscription end, and wait a while for that."""
+        """Let every stream end, and wait a while for that."""
         self.stopping = True
         if self._wakes:
             self._none_left.clear()
@@ -57,3 +69,17 @@ class OpenStreams:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_END_S):
                     await self._none_left.wait()
+
+
+async def unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+    """Give what comes of some work; None where `stop` came first, which ends it. Raises what it raises."""
+    working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return await working
+    finally:
+        stopping.cancel()
+        working.cancel()
+    await asyncio.wait((working,))
+    return None

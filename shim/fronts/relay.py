@@ -99,7 +99,7 @@ class Relay:
                 reply.failed()
                 counted.outcome = "error"
                 self._link.judge(self._passed.era, response.status, answer)
-            if opened is not None:
+            if opened is not None and response.status < 300:  # noqa: PLR2004 - a 2xx
                 answer = await opened(response, answer) or answer
             elif tap is not None and answer.lstrip()[:1] == _JSON:
                 answer = await tap(answer) or answer

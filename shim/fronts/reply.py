@@ -7,12 +7,14 @@ from aiohttp import hdrs, web
 
 from shim.audit.trace import Trace
 from shim.upstreams.http import Denied
+from shim.wire.challenge import named_elsewhere
 from shim.wire.jsonrpc import Notification, write_notification
 from shim.wire.sse import COMMENT, encode_event
 
 JSON_TYPE = "application/json"
 SSE_TYPE = "text/event-stream"
 
+_CHALLENGED = (401, 403)
 _PIECE_BYTES = 64 * 1024
 
 
@@ -36,6 +38,8 @@ class Reply:
         self._headers = [*headers, ("X-Request-Id", trace.request_id)]
         self._of_success: tuple[tuple[str, str], ...] = ()
         self._patience_s = slow_reader_ms / 1000
+        self.metadata_url: str | None = None
+        """The public address of the endpoint's metadata; a challenge names it in the place of another."""
         self.resumable = False
         """True once the stream carried an event id: its client can take it up again."""
         self._stream: web.StreamResponse | None = None
@@ -43,6 +47,8 @@ class Reply:
         self._gone = False
         self._carried_by: Callable[[bytes, str | None], str] | None = None
         self._on_answer: Callable[[bytes], Awaitable[None]] | None = None
+        self.said: bytes | None = None
+        """The last message that may have been the answer."""
 
     @property
     def streaming(self) -> bool:
@@ -67,6 +73,8 @@ class Reply:
 
     async def answering(self, message: bytes) -> None:
         """Tell who wants to hear it that this message is about to be sent."""
+        if message:
+            self.said = message
         if self._on_answer is not None:
             await self._on_answer(message)
 
@@ -127,6 +135,10 @@ class Reply:
             self._endures = self.resumable = True
         await self.open_stream()
         await self._write(encode_event(message, event_id=event_id))
+
+    async def prime(self, event_id: str) -> None:
+        """Give the client an event id to come back with, on an event that says nothing. Raises SlowReader."""
+        await self._write(encode_event(b"", event_id=event_id, event=None))
 
     async def raw_frame(self, frame: bytes) -> None:
         """Pass a frame of an upstream's stream on as it came. Raises SlowReader."""
@@ -192,8 +204,16 @@ class Reply:
 
     def _carried(self, status: int) -> list[tuple[str, str]]:
         """Give the headers of an answer of that status."""
+        if self.metadata_url is not None and status in _CHALLENGED:
+            return [(name, self._public(name, value)) for name, value in self._headers]
         successful = status < 300  # noqa: PLR2004 - a 2xx
         return [*self._headers, *(self._of_success if successful else ())]
+
+    def _public(self, name: str, value: str) -> str:
+        """Give a header's value as it is true for a client."""
+        if self.metadata_url is None or name != hdrs.WWW_AUTHENTICATE:
+            return value
+        return named_elsewhere(value, self.metadata_url)
 
     async def _write(self, data: bytes) -> None:
         if self._stream is not None and await self._push(self._stream, data):

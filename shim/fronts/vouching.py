@@ -19,3 +19,5 @@ class Vouching:
         if not self._vouches.is_vouched(ctx.caller):
             ctx.trace.rule("OWN-VOUCH")
             await self._upstream.judge(ctx)
+        elif ctx.caller.kind != "token":
+            self._upstream.credentials.offered(ctx)

@@ -9,6 +9,8 @@ from shim.hub.dialect import Dialect, DialectError, load_dialect
 from shim.hub.errors import ErrorTable, load_error_table
 
 ERRORS = "errors.toml"
+NOISE = "noise.toml"
+_NO_DIALECTS = (ERRORS, NOISE)
 
 
 def shipped_tables() -> Traversable:
@@ -21,7 +23,7 @@ def load_dialects(extra: Sequence[Path] = ()) -> Mapping[str, Dialect]:
     """Load every table by name, the site's own after the shipped ones. Raises DialectError."""
     dialects: dict[str, Dialect] = {}
     for table in sorted(shipped_tables().iterdir(), key=lambda one: one.name):
-        if table.name.endswith(".toml") and table.name != ERRORS:
+        if table.name.endswith(".toml") and table.name not in _NO_DIALECTS:
             _add(dialects, table.read_text("utf-8"), table.name)
     for path in extra:
         try:

@@ -104,6 +104,11 @@ class Ledger(Protocol):
     async def results(self, pks: Sequence[int]) -> dict[int, bytes]:
         """Give the results that tasks ended with, of those that have one, in one read."""
 
+    async def open_tasks_of(
+        self, caller: str, *, client_session: str | None = None, limit: int
+    ) -> list[TaskRow]:
+        """Give a caller's tasks that have not ended, or those that one of its sessions made, oldest first."""
+
     async def open_tasks(
         self, *, upstream: str | None = None, session_id: str | None = None, limit: int
     ) -> list[TaskRow]:
@@ -194,7 +199,10 @@ class Ledger(Protocol):
         """Give the question that was sent over a session under an id."""
 
     async def release_input(self, task_pk: int, key: str) -> None:
-        """Make an answered question outstanding again: the upstream would not have the answer."""
+        """Make an answered question outstanding again, as if not sent: the upstream refused the answer."""
+
+    async def withdraw_input(self, task_pk: int, key: str) -> bool:
+        """Close a question that nobody has answered; False where somebody has (ML-INPUT)."""
 
     async def close_inputs(self, task_pk: int) -> None:
         """Close what is not delivered (INPUT-END)."""

@@ -66,10 +66,13 @@ class Lookup(msgspec.Struct, frozen=True):
 
 
 class Observed(msgspec.Struct, frozen=True):
-    """What became of an observation: the row as it now is, and whether it contradicted a final state."""
+    """What became of an observation: the row as it now is, and what the observation did to it."""
 
     row: TaskRow
+    changed: bool
+    """False where the task had ended before: of several who saw an end, one alone wrote it (HUB-2)."""
     illegal: bool
+    """True where it contradicted a final state (HUB-1)."""
 
 
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,6 +34,7 @@ _LIST_SESSION = (
     f"SELECT {rows.LISTED} FROM task INDEXED BY task_by_client_session "  # noqa: S608
     "WHERE purged_ms IS NULL AND caller = ? AND pk < ? AND client_session = ? "
 )
+_OPEN_OF = f"SELECT {rows.TASK} FROM task INDEXED BY task_open_of WHERE ended_ms IS NULL AND caller = ?"  # noqa: S608
 _RENAMED = (
     f"SELECT {rows.TASK} FROM task INDEXED BY task_renamed "  # noqa: S608
     "WHERE upstream = ? AND upstream_task_id = ? AND task_id <> upstream_task_id"
@@ -129,10 +130,10 @@ class Tasks(Part):
 
         row = await self._db.write((_OBSERVE, values), then=keep)
         if row is not None:
-            return Observed(row, illegal=False)
+            return Observed(row, changed=True, illegal=False)
         self._rows.drop(pk)  # after a commit that broke, the disk may know better
         row = await self.own_task(pk)
-        return Observed(row, illegal=row.status is not status)
+        return Observed(row, changed=False, illegal=row.status is not status)
 
     async def expire(self, pk: int, now_ms: int) -> None:
         """Turn a task into a tombstone (DUR-4)."""
@@ -166,11 +167,7 @@ class Tasks(Part):
 
     async def has_open_tasks(self, caller: str, client_session: str) -> bool:
         """Tell whether a client's session has made tasks that have not ended."""
-        sql = (
-            "SELECT 1 FROM task INDEXED BY task_by_client_session WHERE purged_ms IS NULL "
-            "AND caller = ? AND client_session = ? AND ended_ms IS NULL LIMIT 1"
-        )
-        return bool(await self._db.read(sql, caller, client_session))
+        return bool(await self.open_tasks_of(caller, client_session=client_session, limit=1))
 
     async def open_local_tasks(self, *, limit: int) -> list[TaskRow]:
         """Give local tasks that have not ended."""
@@ -195,6 +192,17 @@ class Tasks(Part):
     async def results(self, pks: Sequence[int]) -> dict[int, bytes]:
         """Give the results that tasks ended with, of those that have one, in one read."""
         return dict(await self._db.read(_RESULTS, json.dumps(pks)))
+
+    async def open_tasks_of(
+        self, caller: str, *, client_session: str | None = None, limit: int
+    ) -> list[TaskRow]:
+        """Give a caller's tasks that have not ended, or those that one of its sessions made, oldest first."""
+        if caller == NOBODY:
+            return []
+        sql, values = _OPEN_OF, [caller]
+        if client_session is not None:
+            sql, values = f"{sql} AND client_session = ?", [*values, client_session]
+        return [rows.task(row) for row in await self._db.read(f"{sql} ORDER BY pk LIMIT ?", *values, limit)]
 
     async def open_tasks(
         self, *, upstream: str | None = None, session_id: str | None = None, limit: int

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+from shim.ledger.records import TaskRow
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -15,6 +17,7 @@ class Changes:
     def __init__(self) -> None:
         self._waiting: dict[int, set[asyncio.Event]] = {}
         self._expecting: dict[str, set[Callable[[int], None]]] = {}
+        self._ends: dict[int, Callable[[TaskRow], None]] = {}
 
     @contextmanager
     def watching(self, pk: int, wake: asyncio.Event | None = None) -> Iterator[asyncio.Event]:
@@ -37,6 +40,19 @@ class Changes:
         """Wake everyone who waits for the task."""
         for event in self._waiting.get(pk, ()):
             event.set()
+
+    def await_end(self, pk: int, hear: Callable[[TaskRow], None]) -> None:
+        """Let a task's end be heard, once, without that anyone looks for it."""
+        self._ends[pk] = hear
+
+    def leave(self, pk: int) -> None:
+        """Let a task's end be heard no more."""
+        self._ends.pop(pk, None)
+
+    def ended(self, row: TaskRow) -> None:
+        """Tell of a task that has ended."""
+        if (hear := self._ends.pop(row.pk, None)) is not None:
+            hear(row)
 
     def made(self, caller: str, pk: int) -> None:
         """Tell of a new task."""

@@ -11,7 +11,7 @@ from shim.tasks.promote import is_promoted, supported
 from shim.tasks.recording import record
 from shim.tasks.room import Room
 from shim.upstreams.base import Answered, Context, Upstream
-from shim.wire.errors import missing_capability, too_many
+from shim.wire.errors import ClientFault, missing_capability, too_many
 from shim.wire.jsonrpc import Response
 
 
@@ -43,12 +43,22 @@ async def plan(room: Room, ctx: Context, upstream: Upstream, tool: str, *, decla
     return Plan(as_task=promoted, promoted=promoted)
 
 
-async def room_for_one_more(room: Room, ctx: Context) -> None:
-    """Refuse a task of a caller that has `limits.open_tasks_per_caller` open. Raises ClientFault."""
+async def has_room(room: Room, ctx: Context) -> bool:
+    """Tell whether a caller may have one more task open (`limits.open_tasks_per_caller`)."""
     there_are = await room.ledger.open_count_by_caller(ctx.caller.key) + room.creating[ctx.caller.key]
-    if there_are >= room.config.limits.open_tasks_per_caller:
-        ctx.trace.denied("limit")
-        raise too_many("too many open tasks of this caller (limits.open_tasks_per_caller)", retry_after_s=1)
+    return there_are < room.config.limits.open_tasks_per_caller
+
+
+async def room_for_one_more(room: Room, ctx: Context) -> None:
+    """Refuse a task of a caller that has as many open as it may. Raises ClientFault."""
+    if not await has_room(room, ctx):
+        raise no_room(ctx)
+
+
+def no_room(ctx: Context) -> ClientFault:
+    """Refuse a task, which must not be made or cannot do without."""
+    ctx.trace.denied("limit")
+    return too_many("too many open tasks of this caller (limits.open_tasks_per_caller)", retry_after_s=1)
 
 
 async def create(

@@ -10,7 +10,7 @@ from shim.hub.codec import CodecError, Reading
 from shim.hub.rawjson import RawJsonError
 from shim.hub.status import TERMINAL, Status
 from shim.hub.task import Task
-from shim.ledger.records import TaskRow
+from shim.ledger.records import Observed, TaskRow
 from shim.tasks.questions import Questions
 from shim.tasks.results import Results
 from shim.tasks.room import Room
@@ -85,7 +85,7 @@ class Observer:
             poll_interval_ms=task.poll_interval_ms,
             now_ms=self._room.clock.now_ms(),
         )
-        self._note(row, observed.row, illegal=observed.illegal, ctx=ctx)
+        self._note(row, observed, ctx=ctx)
         return observed.row
 
     async def end(
@@ -104,10 +104,11 @@ class Observer:
             error=end.error,
             now_ms=room.clock.now_ms(),
         )
-        self._note(row, observed.row, illegal=observed.illegal, ctx=ctx)
+        self._note(row, observed, ctx=ctx)
         await self._questions.close(observed.row)
         await room.holder(row).ended(observed.row)
         await self._results.drop(row.pk)
+        room.changes.ended(observed.row)
         return observed.row
 
     async def missed(self, ctx: Context, row: TaskRow) -> TaskRow:
@@ -213,11 +214,13 @@ class Observer:
         while len(self._seen) > _REMEMBERED:
             self._seen.popitem(last=False)
 
-    def _note(self, old: TaskRow, new: TaskRow, *, illegal: bool, ctx: Context | None) -> None:
+    def _note(self, old: TaskRow, observed: Observed, *, ctx: Context | None) -> None:
+        """Tell what became of an observation; an end is told by who wrote it, however many saw it (HUB-2)."""
+        new = observed.row
         trace = ctx.trace if ctx is not None else self._room.own_context(old).trace
-        if illegal:
+        if observed.illegal:
             trace.event("hub.illegal_transition", rule="HUB-1", detail=f"{new.status} is final")
-        elif new.status is not old.status:
+        elif observed.changed and new.status is not old.status:
             age_ms = self._room.clock.now_ms() - new.first_seen_ms
             name = "task.ended" if new.status in TERMINAL else "task.status"
             trace.event(name, task_id=new.task_id, **{"from": old.status, "to": new.status}, age_ms=age_ms)

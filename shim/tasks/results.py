@@ -48,7 +48,7 @@ class Results:
             with contextlib.suppress(TimeoutError, Interrupted):
                 try:
                     async with asyncio.timeout(_PAYLOAD_MS / 1000):
-                        return await asyncio.shield(self.ensure(row))
+                        return await _read_by_all(self.ensure(row))
                 except NotYet:
                     return None
             await self.drop(row.pk)
@@ -119,6 +119,17 @@ class Results:
         if not stream.cancelled():
             stream.exception()  # those who wait for it were told; nobody else needs to be
         self._room.changes.publish(pk)
+
+
+async def _read_by_all(stream: asyncio.Task[Response]) -> Response:
+    """Wait for what others wait for too. Raises Interrupted where one of them called it off (HUB-2)."""
+    try:
+        return await asyncio.shield(stream)
+    except asyncio.CancelledError:
+        waiting = asyncio.current_task()
+        if not stream.cancelled() or waiting is None or waiting.cancelling():
+            raise
+        raise Interrupted(-32603, "the task ended another way while its result was waited for", 502) from None
 
 
 def _stopping() -> Interrupted:

@@ -81,6 +81,7 @@ class Room:
     def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Run work in the background until it ends or the shim stops; a failure is logged, never lost."""
         task = asyncio.create_task(_guarded(work, name), name=name)
+        task.add_done_callback(lambda _: work.close())  # one that is ended before it began
         self.keep(task)
         return task
 

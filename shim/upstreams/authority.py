@@ -58,6 +58,7 @@ class Authority:
             held = self.held.get(ctx.caller.key)
             refused = ctx.caller.credential or held
             self.vouches.refuse(refused)
+            self.held.refuse(ctx.caller.key, refused)
             if refused == held:
                 self.held.drop(ctx.caller.key)
 
@@ -68,6 +69,14 @@ class Authority:
     def pause(self, ctx: Context, pk: int) -> bool:
         """Note that work on a task waits; False if that was told already in this pause."""
         return self.held.pause(ctx.caller.key, pk)
+
+    def offered(self, ctx: Context) -> None:
+        """Take up the credential of a caller who is known without the upstream, where there is none.
+
+        The upstream judges it with the first work that it is used for; one that it refused is not taken.
+        """
+        if self._mode == "pass":
+            self.held.offer(ctx.caller)
 
     async def renewed(self, ctx: Context) -> None:
         """Wait until the caller comes back with a credential that the upstream accepts."""

@@ -116,18 +116,20 @@ class Link:
         body: bytes | None = None,
         *,
         patient: bool = False,
+        at: str | None = None,
     ) -> aiohttp.ClientResponse:
         """Send a request and give the answer once its headers are in. Raises NeverSent, Interrupted.
 
-        `patient` waits for them without a limit: a tool may take hours.
+        `patient` waits for them without a limit: a tool may take hours. `at` is another path of the server.
         """
+        address = self._address if at is None else self._address.origin().join(URL(at, encoded=True))
         sent = CIMultiDict(headers)
         for name, value in _OWN_HEADERS:
             sent.setdefault(name, value)
         try:
             async with self.in_time(patient=patient):
                 response = await self._client.request(
-                    method, self._address, data=body, headers=sent, allow_redirects=False
+                    method, address, data=body, headers=sent, allow_redirects=False
                 )
                 self._health(up=True, evidence=f"HTTP {response.status}")
                 return response

@@ -155,11 +155,10 @@ def forbidden_origin(what: str) -> ClientFault:
     return ClientFault(INVALID_REQUEST, f"{what}: not allowed here", 403, reason="origin")
 
 
-def unauthorized(detail: str, challenge: str = "Bearer") -> ClientFault:
+def unauthorized(detail: str, challenges: tuple[str, ...], *, reason: str) -> ClientFault:
     """Ask for a credential: one is required and it is missing or bad (OWN-ID)."""
-    return ClientFault(
-        INVALID_REQUEST, detail, 401, headers=(("WWW-Authenticate", challenge),), reason="credential"
-    )
+    headers = tuple(("WWW-Authenticate", challenge) for challenge in challenges)
+    return ClientFault(INVALID_REQUEST, detail, 401, headers=headers, reason=reason)
 
 
 def too_many(detail: str, *, retry_after_s: int) -> ClientFault:
@@ -180,6 +179,11 @@ def no_such_endpoint(path: str) -> ClientFault:
 def not_allowed(allow: str) -> ClientFault:
     """Refuse an HTTP method."""
     return ClientFault(METHOD_NOT_FOUND, f"this endpoint takes {allow}", 405, headers=(("Allow", allow),))
+
+
+def undecided(detail: str, *, retry_after_s: int) -> OwnFault:
+    """Answer while it cannot be told who calls: never as another caller (OWN-ID)."""
+    return OwnFault(INTERNAL, detail, 503, headers=(("Retry-After", str(retry_after_s)),))
 
 
 def outcome_unknown() -> OwnFault:

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+from collections.abc import Sequence
 from typing import Literal
 
 from multidict import CIMultiDictProxy
@@ -88,3 +89,17 @@ def single(headers: CIMultiDictProxy[str], name: str) -> str | None:
     if len(values) > 1:
         raise header_mismatch(f"{name} stands twice with different values")
     return values.pop() if values else None
+
+
+def connection_names(headers: CIMultiDictProxy[str]) -> frozenset[str]:
+    """Give the headers that a message calls hop-by-hop, in lower case: they are not the client's own word."""
+    listed = ",".join(headers.getall("Connection", ()))
+    return frozenset(name.strip().lower() for name in listed.split(","))
+
+
+def passed_on(headers: CIMultiDictProxy[str], names: Sequence[str]) -> list[tuple[str, str]]:
+    """Give the headers of these names that are passed on: not those that end here."""
+    ended = connection_names(headers) if "Connection" in headers else ()
+    return [
+        (name, value) for name in names if name.lower() not in ended for value in headers.getall(name, ())
+    ]

@@ -17,7 +17,7 @@ from shim.wire.envelope import (
     META_SUBSCRIPTION,
 )
 from shim.wire.era import META_VERSION, MODERN_VERSIONS
-from shim.wire.errors import TASKS_EXTENSION, UpstreamFault
+from shim.wire.errors import MISSING_CAPABILITY, TASKS_EXTENSION, UpstreamFault
 
 META_OF_SERVER = frozenset((META_SERVER_INFO, META_SUBSCRIPTION))
 """What a modern server says of itself in `_meta`."""
@@ -38,12 +38,10 @@ def modern_params(
 
     `capabilities` are those the client declared, raw; `takes_tasks` declares the extension, or not.
     """
-    declared = dict(capabilities)
-    extensions = rawjson.object_or_empty(declared.get("extensions"))
+    declared = _without_tasks(capabilities)
     if takes_tasks:
+        extensions = rawjson.object_or_empty(declared.get("extensions"))
         declared["extensions"] = rawjson.join({**extensions, TASKS_EXTENSION: b"{}"})
-    elif extensions.pop(TASKS_EXTENSION, None) is not None:
-        declared["extensions"] = rawjson.join(extensions)
     meta = {
         **rawjson.object_or_empty(params.get("_meta")),
         META_VERSION: rawjson.encode(MODERN_VERSIONS[0]),
@@ -55,6 +53,27 @@ def modern_params(
     if progress_token is not None:
         meta["progressToken"] = progress_token
     return {**params, "_meta": rawjson.join(meta)}
+
+
+def undeclared(params: Members) -> Members:
+    """Give a request's params without the tasks extension among the capabilities that it declares."""
+    meta = rawjson.object_or_empty(params.get("_meta"))
+    declared = _without_tasks(rawjson.object_or_empty(meta.get(META_CLIENT_CAPABILITIES)))
+    return {**params, "_meta": rawjson.join({**meta, META_CLIENT_CAPABILITIES: rawjson.join(declared)})}
+
+
+def wants_tasks(error: bytes | None) -> bool:
+    """Tell whether a server refused a request because it did not declare the tasks extension."""
+    if error is None or TASKS_EXTENSION.encode() not in error:
+        return False
+    return rawjson.members(error).get("code") == b"%d" % MISSING_CAPABILITY
+
+
+def _without_tasks(capabilities: Members) -> Members:
+    extensions = rawjson.object_or_empty(capabilities.get("extensions"))
+    if extensions.pop(TASKS_EXTENSION, None) is None:
+        return dict(capabilities)
+    return {**capabilities, "extensions": rawjson.join(extensions)}
 
 
 def has_tasks(discovered: Members) -> bool:

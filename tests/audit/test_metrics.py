@@ -1,5 +1,7 @@
 """What Prometheus reads."""
 
+from collections import Counter
+
 import pytest
 
 from shim.audit.metrics import Metrics
@@ -74,15 +76,22 @@ def test_a_poll_that_needed_no_upstream_is_saved(metrics, fields, calls, saved):
 
 def test_what_others_count_is_read_at_the_scrape(metrics):
     counts = {"dropped": 0, "under_way": 0}
-    metrics.watch(dropped=lambda: counts["dropped"], under_way=lambda: counts["under_way"])
+    shadowed = Counter()
+    metrics.watch(
+        dropped=lambda: counts["dropped"], under_way=lambda: counts["under_way"], shadowed=shadowed,
+        legacy_callers=lambda: counts["under_way"] + 1,
+    )  # fmt: skip
     counts.update(dropped=7, under_way=3)
+    shadowed["new", "same"] += 2
     text = metrics.text().decode()
     assert "taskshim_audit_dropped_total 7.0" in text
     assert "taskshim_open_requests 3.0" in text
+    assert "taskshim_legacy_callers 4.0" in text
+    assert 'taskshim_shadow_calls_total{outcome="same",upstream="new"} 2.0' in text
 
 
-def test_legacy_and_denied_requests_are_counted(metrics):
-    ended(metrics, era="legacy", outcome="denied")
+def test_legacy_requests_are_counted_and_denied_ones_by_reason(metrics):
+    ended(metrics, era="legacy", outcome="denied", refusal="token_expired")
     ended(metrics, era="modern")
     assert value(metrics, "taskshim_legacy_requests_total") == 1
-    assert value(metrics, "taskshim_denied_total") == 1
+    assert value(metrics, "taskshim_denied_total", reason="token_expired") == 1

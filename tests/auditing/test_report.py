@@ -104,9 +104,9 @@ def test_what_is_expected_on_a_day_to_come(logs):
     assert report(logs, period, START + 7 * DAY)["off"]["expected_per_day"] is None  # six days are too few
     seven = Period(START, START + 7 * DAY)
     assert report(logs, seven, START + 8 * DAY)["off"]["expected_per_day"] == {
-        "low": 10,
-        "middle": 10,
-        "high": 10,
+        "low": 4,
+        "middle": 4,
+        "high": 4,
     }
 
 
@@ -157,3 +157,30 @@ def test_logs_that_are_not_whole_say_so(tmp_path):
     output = run(path).output
     assert "NOT WHOLE: 2 events are missing" in output
     assert "NOT WHOLE: 1 minutes have no sign of life" in output
+
+
+def test_when_and_where_logs_are_not_whole(tmp_path):
+    one, two = Run("one", START), Run("two", START + 5 * MINUTE)
+    for each in (one, two):
+        each.start()
+        each.live(2)
+        each.emit("audit.dropped", count=7)
+        each.call()
+    kept = [event for event in one.events if event["seq"] != 3] + two.events[1:]
+    path = write(tmp_path / "a.jsonl", kept, b'{"v":1,')
+    output = run(path).output
+    for title, line in {
+        "Missing events": "  one       3         3       1        2026-11-02T00:00:00Z  2026-11-02T00:02:00Z",
+        "Events lost by the shim's own account": "  one       2026-11-02T00:02:00Z  7",
+        "Lines that cannot be read": f"  {path}  yes   2026-11-02T00:07:00Z  -",
+    }.items():
+        part = output.partition(f"\n{title}\n")[2].partition("\n\n")[0]
+        assert line in part.splitlines(), title
+    missing = json.loads(run(path, "--format", "json").output)["missing"]
+    assert [(row["instance"], row["at"], row["what"]) for row in missing["runs"]] == [
+        ("two", "2026-11-02T00:05:00.000000Z", "its beginning is missing"),
+        ("two", "2026-11-02T00:07:00.000000Z", "it ends without having stopped"),
+    ]
+    page = run(path, "--format", "html").output
+    assert "Runs that are not whole" in page
+    assert "Events lost by the shim" in page

@@ -84,16 +84,36 @@ def methods(events):
     ]  # fmt: skip
 
 
+def waited(events):
+    times = sorted(event["upstream_ms"] for event in events if event["upstream_ms"] > 0)
+    return {
+        f"p{share}_ms": times[math.ceil(share / 100 * len(times)) - 1] if times else None
+        for share in (50, 95)
+    }
+
+
 def tools(events):
     called = [event for event in named(events, "request") if event.get("tool") is not None]
     return [
         {
             "tool": tool, "upstream": upstream, "requests": len(group), "legacy": len(old(group)),
             "with_task_param": sum("task param" in event.get("legacy_features", ()) for event in group),
-            "errors": often(group, "error"), "callers": keys(group), "last": last(group),
-            "last_legacy": last(old(group)),
+            "errors": often(group, "error"), "callers": keys(group), **waited(group),
+            "last": last(group), "last_legacy": last(old(group)),
         }
         for (tool, upstream), group in grouped(called, lambda e: (e["tool"], e.get("upstream"))).items()
+    ]  # fmt: skip
+
+
+def upstreams(events):
+    asked = [event for event in named(events, "request") if "upstream" in event]
+    return [
+        {
+            "upstream": upstream, "upstream_era": era, "requests": len(group), "legacy": len(old(group)),
+            "errors": often(group, "error"), "denied": often(group, "denied"), "callers": keys(group),
+            **waited(group), "first": first(group), "last": last(group),
+        }
+        for (upstream, era), group in grouped(asked, lambda e: (e["upstream"], e["upstream_era"])).items()
     ]  # fmt: skip
 
 
@@ -183,3 +203,74 @@ def tasks(events):
             }
         )  # fmt: skip
     return rows
+
+
+def shadow(events):
+    def of(event):
+        return event["tool"], event.get("upstream"), event["other"]
+
+    def found(event):
+        if event["event"] == "shadow.diff":
+            return event["kind"], event["path"]
+        return ": ".join(filter(None, [event["outcome"], event.get("reason")])), None
+
+    told = named(events, "shadow.diff", "shadow.compared")
+    told = grouped([one for one in told if one.get("outcome") != "different"], lambda e: (of(e), found(e)))
+    copies = grouped(named(events, "shadow.compared"), of)
+    return [
+        {
+            "tool": which[0], "upstream": which[1], "other": which[2], "found": what, "path": path,
+            "calls": len(group), "compared": sum(one["outcome"] != "skipped" for one in copies[which]),
+            "places": sum(one["count"] for one in group) if path else None,
+            "first": first(group), "last": last(group),
+        }
+        for (which, (what, path)), group in told.items()
+    ]  # fmt: skip
+
+
+def daily(events):
+    return [
+        {
+            "caller": name, "hash": person(group[0]), "clients": sorted(set(map(software, group))),
+            "requests": len(group), "first_legacy": first(group), "last_legacy": last(group),
+            "days": [
+                {"day": day, "requests": len(those)}
+                for day, those in sorted(grouped(group, lambda e: at(e).date()).items())
+            ],
+        }
+        for (_, name), group in grouped(old(named(events, "request")), lambda e: (key(e), who(e))).items()
+    ]  # fmt: skip
+
+
+def used(events):
+    calls = old(named(events, "request"))
+    most = {name: len(group) for name, group in grouped(calls, software).items()}
+    pairs = grouped(
+        [(software(e), feature) for e in calls for feature in set(e.get("legacy_features", ()))], lambda p: p
+    )
+    return [
+        {"client": client, "legacy": most[client], "feature": feature, "requests": len(group)}
+        for (client, feature), group in pairs.items()
+    ]
+
+
+def ages(events, until):
+    bounds = {"1 day": 1, "7 days": 7, "14 days": 14, "30 days": 30, "longer ago": 10**6}
+    rows = {name: {"within": name, "callers": 0, "requests": 0} for name in bounds}
+    for caller in callers(events):
+        if caller["last_legacy"] is not None:
+            ago = (until - caller["last_legacy"]).total_seconds() / 86_400
+            row = rows[next(name for name, days in bounds.items() if ago <= days)]
+            row["callers"] += 1
+            row["requests"] += caller["legacy"]
+    return list(rows.values())
+
+
+def days(events):
+    return {
+        day: {
+            "legacy": len(old(group)), "modern": len(group) - len(old(group)),
+            "legacy_callers": keys(old(group)),
+        }
+        for day, group in grouped(named(events, "request"), lambda e: at(e).date()).items()
+    }  # fmt: skip

@@ -107,7 +107,8 @@ def busy(seed: int, events: int) -> list[Run]:
             outcome = rng.choice(["ok", "ok", "ok", "error", "denied", "cancelled"])
             method = rng.choice(["tools/call", "tasks/get", "tasks/list", None])
             run.emit(
-                "request", **around, **{**ENDED, "outcome": outcome, "method": method},
+                "request", **around,
+                **{**ENDED, "outcome": outcome, "method": method, "upstream_ms": rng.randrange(20_000) / 10},
                 tool=rng.choice(TOOLS) if method == "tools/call" else None,
                 code=rng.choice([-32602, -32603]) if outcome == "error" else None,
                 legacy=legacy, legacy_features=tuple(rng.sample(FEATURES, rng.randrange(4) * legacy)),
@@ -139,7 +140,25 @@ def busy(seed: int, events: int) -> list[Run]:
                 run.emit("task.lost", task_id=task_id, reason="unknown_twice")
             else:
                 run.emit("task.ended", **of, task_id=task_id, to=to, age_ms=rng.randrange(100_000))
+    _shadow(runs, rng)
     return runs
+
+
+def _shadow(runs: list[Run], rng: random.Random) -> None:
+    """Compare some calls, each with what was found."""
+    for number in range(150):
+        run = runs[number % 2]
+        run.at += timedelta(seconds=1)
+        around = {
+            **context(number % 3 == 0, rng.randrange(len(PEOPLE)), 0, rng.randrange(2)), "other": "third",
+            "tool": rng.choice(TOOLS[1:]),
+        }  # fmt: skip
+        outcome = rng.choice(["same", "different", "skipped"])
+        reason = {"reason": rng.choice(["asked", "timeout"])} if outcome == "skipped" else {}
+        run.emit("shadow.compared", **around, outcome=outcome, **reason)
+        for _ in range(rng.randrange(1, 4) if outcome == "different" else 0):
+            path, kind = rng.choice(["a.b[]", "c"]), rng.choice(["value", "missing"])
+            run.emit("shadow.diff", **around, path=path, kind=kind, count=rng.randrange(1, 5))
 
 
 def lines(events: Iterable[dict[str, Any]]) -> Iterator[bytes]:

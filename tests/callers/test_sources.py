@@ -4,10 +4,14 @@ import ipaddress
 
 import pytest
 
+from shim.audit.sink import NullSink
 from shim.callers.caller import NOBODY
 from shim.callers.keys import Keys
+from shim.callers.provider import Providers
+from shim.callers.refused import Refused
 from shim.callers.resolve import build_resolver
-from shim.callers.sources import ApiKeySource, HeaderSource, TokenSource
+from shim.callers.sources import ApiKeySource, HeaderSource, TokenSource, digest_of
+from shim.clock import SystemClock
 from shim.config import Config
 from shim.wire.errors import ShimError
 from tests.callers.conftest import bearer, headers, jwt
@@ -17,64 +21,65 @@ pytestmark = pytest.mark.rule("OWN-ID")
 NETWORKS = [ipaddress.ip_network(one) for one in ("127.0.0.1/32", "10.0.0.0/8", "fd00::/8")]
 
 
-def refused(identify, *given) -> str:
-    with pytest.raises(ShimError) as caught:
-        identify(*given)
-    assert caught.value.http_status == 401
-    assert "WWW-Authenticate" in dict(caught.value.headers)
-    return caught.value.message
+async def refused(identify, *given) -> str:
+    with pytest.raises(Refused) as caught:
+        await identify(*given)
+    return f"{caught.value.reason}: {caught.value.message}"
+
+
+def source_of_keys(keys, header, named):
+    return ApiKeySource(keys, header, {name: digest_of(key) for name, key in named.items()})
 
 
 @pytest.fixture
 def api_keys(keys):
-    return ApiKeySource(keys, "X-Api-Key", {"anna": "k-anna", "bob": "k-bob"})
+    return source_of_keys(keys, "X-Api-Key", {"anna": "k-anna", "bob": "k-bob"})
 
 
-def test_an_api_key_names_its_caller(api_keys):
-    anna = api_keys.identify(headers(("x-api-key", "k-anna")), None)
-    bob = api_keys.identify(headers(("X-Api-Key", " k-bob ")), None)
+async def test_an_api_key_names_its_caller(api_keys):
+    anna = await api_keys.identify(headers(("x-api-key", "k-anna")), None)
+    bob = await api_keys.identify(headers(("X-Api-Key", " k-bob ")), None)
     assert (anna.kind, anna.label, anna.credential) == ("api_key", "anna", None)
     assert bob.label == "bob"
     assert anna.key != bob.key
 
 
-def test_a_new_key_of_the_same_name_is_the_same_caller(keys, api_keys):
-    renewed = ApiKeySource(keys, "X-Api-Key", {"anna": "k-new"})
-    assert (
-        renewed.identify(headers(("X-Api-Key", "k-new")), None).key
-        == api_keys.identify(headers(("X-Api-Key", "k-anna")), None).key
-    )
+async def test_a_new_key_of_the_same_name_is_the_same_caller(keys, api_keys):
+    renewed = source_of_keys(keys, "X-Api-Key", {"anna": "k-new"})
+    assert (await renewed.identify(headers(("X-Api-Key", "k-new")), None)).key == (
+        await api_keys.identify(headers(("X-Api-Key", "k-anna")), None)
+    ).key
 
 
 @pytest.mark.parametrize("given", ["", "k-ann", "k-anna1", "K-ANNA", "k-\udcff"])
-def test_an_unknown_api_key_is_a_401_that_does_not_repeat_it(api_keys, given):
-    message = refused(api_keys.identify, headers(("X-Api-Key", given)), None)
-    assert message == "X-Api-Key: not a known key"
+async def test_an_unknown_api_key_is_a_401_that_does_not_repeat_it(api_keys, given):
+    message = await refused(api_keys.identify, headers(("X-Api-Key", given)), None)
+    assert message == "api_key: X-Api-Key: not a known key"
 
 
-def test_two_different_api_keys_are_a_401(api_keys):
-    refused(api_keys.identify, headers(("X-Api-Key", "k-anna"), ("X-Api-Key", "k-bob")), None)
+async def test_two_different_api_keys_are_a_401(api_keys):
+    await refused(api_keys.identify, headers(("X-Api-Key", "k-anna"), ("X-Api-Key", "k-bob")), None)
 
 
-def test_without_the_header_the_source_does_not_apply(api_keys):
-    assert api_keys.identify(bearer("k-anna"), None) is None
+async def test_without_the_header_the_source_does_not_apply(api_keys):
+    assert await api_keys.identify(bearer("k-anna"), None) is None
 
 
-def test_an_api_key_may_be_a_bearer_token(keys):
-    source = ApiKeySource(keys, "Authorization", {"anna": "k-anna"})
-    assert source.identify(headers(("authorization", "bearer  k-anna")), None).label == "anna"
-    assert source.identify(bearer("other"), None) is None
-    assert source.identify(headers(("Authorization", "Basic k-anna")), None) is None
+async def test_an_api_key_may_be_a_bearer_token(keys):
+    source = source_of_keys(keys, "Authorization", {"anna": "k-anna"})
+    assert (await source.identify(headers(("authorization", "bearer  k-anna")), None)).label == "anna"
+    assert await source.identify(bearer("other"), None) is None
+    assert await source.identify(headers(("Authorization", "Basic k-anna")), None) is None
 
 
-def test_an_own_api_key_is_no_credential_for_the_upstream(api_keys):
+async def test_an_own_api_key_is_no_credential_for_the_upstream(api_keys):
     both = headers(("X-Api-Key", "k-anna"), ("Authorization", "Bearer up"))
-    assert api_keys.identify(both, None).credential.authorization == "Bearer up"
+    assert (await api_keys.identify(both, None)).credential.authorization == "Bearer up"
 
 
 @pytest.mark.parametrize("peer", ["127.0.0.1", "10.9.8.7", "::ffff:10.9.8.7", "fd00::1"])
-def test_a_header_is_believed_from_a_trusted_proxy(keys, peer):
-    caller = HeaderSource(keys, "X-Forwarded-User", NETWORKS).identify(
+async def test_a_header_is_believed_from_a_trusted_proxy(keys, peer):
+    caller = await HeaderSource(keys, "X-Forwarded-User", NETWORKS).identify(
         headers(("x-forwarded-user", "anna")), peer
     )
     assert (caller.kind, caller.label) == ("header", None)
@@ -82,19 +87,19 @@ def test_a_header_is_believed_from_a_trusted_proxy(keys, peer):
 
 
 @pytest.mark.parametrize("peer", ["192.168.0.1", "::ffff:192.168.0.1", "fe80::1", None])
-def test_a_header_from_elsewhere_is_a_401(keys, peer):
-    refused(HeaderSource(keys, "X-U", NETWORKS).identify, headers(("X-U", "anna")), peer)
+async def test_a_header_from_elsewhere_is_a_401(keys, peer):
+    await refused(HeaderSource(keys, "X-U", NETWORKS).identify, headers(("X-U", "anna")), peer)
 
 
 @pytest.mark.parametrize("given", [[("X-U", "")], [("X-U", " ")], [("X-U", "a"), ("X-U", "b")]])
-def test_a_header_without_one_name_is_a_401(keys, given):
-    refused(HeaderSource(keys, "X-U", NETWORKS).identify, headers(*given), "127.0.0.1")
+async def test_a_header_without_one_name_is_a_401(keys, given):
+    await refused(HeaderSource(keys, "X-U", NETWORKS).identify, headers(*given), "127.0.0.1")
 
 
-def test_a_jwt_caller_is_issuer_and_subject_and_survives_a_refresh(keys):
+async def test_a_jwt_caller_is_issuer_and_subject_and_survives_a_refresh(keys):
     source = TokenSource(keys)
-    one = source.identify(bearer(jwt({"iss": "i", "sub": "s", "exp": 100})), None)
-    refreshed = source.identify(bearer(jwt({"iss": "i", "sub": "s", "exp": 200.5}, "bmV3")), None)
+    one = await source.identify(bearer(jwt({"iss": "i", "sub": "s", "exp": 100})), None)
+    refreshed = await source.identify(bearer(jwt({"iss": "i", "sub": "s", "exp": 200.5}, "bmV3")), None)
     assert one.key == refreshed.key
     assert (one.kind, one.credential.expires_ms, refreshed.credential.expires_ms) == (
         "token",
@@ -104,14 +109,14 @@ def test_a_jwt_caller_is_issuer_and_subject_and_survives_a_refresh(keys):
     assert one.credential.fingerprint != refreshed.credential.fingerprint
 
 
-def test_callers_of_tokens_differ_by_what_identifies_them(keys):
+async def test_callers_of_tokens_differ_by_what_identifies_them(keys):
     source = TokenSource(keys)
     given = [
         *("opaque", "opaque2", jwt({"iss": "i"}), jwt({"iss": "i", "sub": 1}), jwt({"iss": "is", "sub": ""})),
         *(jwt({"iss": "i", "sub": "s"}), jwt({"iss": "i", "sub": "t"}), jwt({"iss": "", "sub": "is"})),
         *('["jwt", "i", "s"]', "token:x"),
     ]
-    assert len({source.identify(bearer(token), None).key for token in given}) == len(given)
+    assert len({(await source.identify(bearer(token), None)).key for token in given}) == len(given)
 
 
 @pytest.mark.parametrize(
@@ -121,30 +126,32 @@ def test_callers_of_tokens_differ_by_what_identifies_them(keys):
         *('{"exp": 1e400}', '{"exp": NaN}', '{"exp": "1"}', '{"exp": -1e308, "sub": "s"}'),
     ],
 )
-def test_odd_claims_are_no_error(keys, claims):
-    assert TokenSource(keys).identify(bearer(jwt(claims)), None).credential.expires_ms is None
+async def test_odd_claims_are_no_error(keys, claims):
+    assert (await TokenSource(keys).identify(bearer(jwt(claims)), None)).credential.expires_ms is None
 
 
 @pytest.mark.parametrize(
     "value", ["Bearer a.\udcff.c", "Bearer a.é.c", "Bearer", "Bearer ", "Basic a.b.c", ""]
 )
-def test_odd_credentials_are_no_error(keys, value):
-    assert TokenSource(keys).identify(headers(("Authorization", value)), None).kind == "token"
+async def test_odd_credentials_are_no_error(keys, value):
+    assert (await TokenSource(keys).identify(headers(("Authorization", value)), None)).kind == "token"
 
 
-def test_two_different_credentials_are_a_401(keys):
+async def test_two_different_credentials_are_a_401(keys):
     two = headers(("Authorization", "Bearer a"), ("Authorization", "Bearer b"))
-    refused(TokenSource(keys).identify, two, None)
+    await refused(TokenSource(keys).identify, two, None)
 
 
-def test_a_credential_never_shows_itself(keys):
-    caller = TokenSource(keys).identify(bearer("S3CRET"), None)
+async def test_a_credential_never_shows_itself(keys):
+    caller = await TokenSource(keys).identify(bearer("S3CRET"), None)
     assert "S3CRET" not in repr(caller)
     assert "S3CRET" not in caller.key + caller.credential.fingerprint
 
 
 def resolver(keys, **identity):
-    return build_resolver(Config.model_validate({"identity": identity}).identity, keys)
+    """A resolver that asks no provider."""
+    providers = Providers(SystemClock(), NullSink(), lambda _source, _outcome: None)
+    return build_resolver(Config.model_validate({"identity": identity}).identity, keys, providers)
 
 
 @pytest.mark.parametrize(
@@ -157,16 +164,16 @@ def resolver(keys, **identity):
         (headers(("X-Api-Key", "k"), ("X-Forwarded-User", "anna")), None, "none"),
     ],
 )
-def test_nothing_configured_takes_what_the_request_offers(keys, given, session_id, kind):
-    assert resolver(keys).resolve(given, "127.0.0.1", session_id=session_id).kind == kind
+async def test_nothing_configured_takes_what_the_request_offers(keys, given, session_id, kind):
+    assert (await resolver(keys).resolve(given, "127.0.0.1", session_id=session_id)).kind == kind
 
 
 @pytest.mark.rule("OWN-NONE")
-def test_nobody_is_no_session_and_sessions_differ(keys):
+async def test_nobody_is_no_session_and_sessions_differ(keys):
     nothing = resolver(keys)
     callers = [nothing.session_caller(one) for one in ("s1", "s2")]
     assert len({NOBODY.key, *(one.key for one in callers)}) == 3
-    assert nothing.resolve(headers(), None, session_id="s1") == callers[0]
+    assert await nothing.resolve(headers(), None, session_id="s1") == callers[0]
 
 
 ALL = {"sources": ["api_key", "header", "token"], "api_key": {"keys": {"anna": "k-anna"}}}
@@ -183,37 +190,37 @@ ALL = {"sources": ["api_key", "header", "token"], "api_key": {"keys": {"anna": "
         (bearer("t"), "token"),
     ],
 )
-def test_the_first_source_that_applies_decides(keys, given, kind):
-    assert resolver(keys, **ALL).resolve(given, "127.0.0.1", session_id=None).kind == kind
+async def test_the_first_source_that_applies_decides(keys, given, kind):
+    assert (await resolver(keys, **ALL).resolve(given, "127.0.0.1", session_id=None)).kind == kind
 
 
 @pytest.mark.parametrize("session_id", [None, "s1"])
-def test_where_sources_are_configured_there_is_no_default_caller(keys, session_id):
+async def test_where_sources_are_configured_there_is_no_default_caller(keys, session_id):
     with pytest.raises(ShimError) as caught:
-        resolver(keys, **ALL).resolve(headers(), "127.0.0.1", session_id=session_id)
+        await resolver(keys, **ALL).resolve(headers(), "127.0.0.1", session_id=session_id)
     assert caught.value.http_status == 401
 
 
-def test_a_bad_key_is_no_reason_to_ask_the_next_source(keys):
+async def test_a_bad_key_is_no_reason_to_ask_the_next_source(keys):
     given = headers(("X-Api-Key", "wrong"), ("Authorization", "Bearer t"))
     with pytest.raises(ShimError):
-        resolver(keys, **ALL).resolve(given, None, session_id=None)
+        await resolver(keys, **ALL).resolve(given, None, session_id=None)
 
 
-def test_kinds_never_share_a_caller(keys):
+async def test_kinds_never_share_a_caller(keys):
     name = "x"
     callers = [
-        ApiKeySource(keys, "K", {name: "k"}).identify(headers(("K", "k")), None),
-        HeaderSource(keys, "H", NETWORKS).identify(headers(("H", name)), "127.0.0.1"),
-        TokenSource(keys).identify(bearer(name), None),
+        await source_of_keys(keys, "K", {name: "k"}).identify(headers(("K", "k")), None),
+        await HeaderSource(keys, "H", NETWORKS).identify(headers(("H", name)), "127.0.0.1"),
+        await TokenSource(keys).identify(bearer(name), None),
         resolver(keys).session_caller(name),
     ]
     assert len({one.key for one in callers}) == 4
 
 
-def test_callers_stay_the_same_over_restarts(tmp_path):
-    first, second = (
-        TokenSource(Keys.load(tmp_path / "k")).identify(bearer(jwt({"iss": "i", "sub": "s"})), None)
+async def test_callers_stay_the_same_over_restarts(tmp_path):
+    first, second = [
+        await TokenSource(Keys.load(tmp_path / "k")).identify(bearer(jwt({"iss": "i", "sub": "s"})), None)
         for _ in "ab"
-    )
+    ]
     assert first.key == second.key

@@ -1,6 +1,7 @@
 """What an upstream's acceptance proves, and for how long (OWN-VOUCH, OWN-CREDENTIAL)."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -14,7 +15,10 @@ from tests.callers.conftest import bearer, jwt
 @pytest.fixture
 def token(keys):
     def token(text: str) -> Caller:
-        return TokenSource(keys).identify(bearer(text), None)
+        asked = TokenSource(keys).identify(bearer(text), None)
+        with pytest.raises(StopIteration) as told:  # it waits for nothing
+            asked.send(None)
+        return told.value.value
 
     return token
 
@@ -150,3 +154,42 @@ def test_a_refused_token_is_believed_no_longer(clock, token):
     book.vouch(caller)
     book.refuse(caller.credential)
     assert not book.is_vouched(caller)
+
+
+@pytest.mark.rule("OWN-CREDENTIAL")
+def test_a_caller_known_otherwise_offers_a_credential_where_there_is_none(clock, token):
+    store = CredentialStore(clock, 3_600_000)
+    first, second = (
+        replace(token(jwt({"iss": "i", "sub": "s"}, signature)), kind="jwt") for signature in ("b25l", "dHdv")
+    )
+    assert store.lacks(first)
+    store.offer(replace(first, credential=None))
+    assert store.lacks(first)
+    store.offer(first)
+    store.offer(second)
+    assert store.get(first.key) == first.credential  # what the upstream may know by now is not replaced
+    store.refuse(first.key, first.credential)
+    store.drop(first.key)
+    store.offer(first)
+    assert store.lacks(first)  # nor is a refused one tried once for each request
+    store.offer(second)
+    assert store.get(first.key) == second.credential
+
+
+@pytest.mark.rule("OWN-CREDENTIAL")
+def test_what_is_remembered_of_refusals_is_bounded(clock, token, monkeypatch):
+    monkeypatch.setattr(vouch, "_REMEMBERED", 2)
+    store = CredentialStore(clock, 3_600_000)
+    for number in range(5):
+        caller = token(f"t{number}")
+        store.refuse(caller.key, caller.credential)
+    assert len(store._refused) == 2
+
+
+@pytest.mark.rule("OWN-CREDENTIAL")
+@pytest.mark.parametrize("kind", ["token", "jwt", "introspection"])
+def test_callers_by_credential_lack_one_until_they_bring_it(clock, token, kind):
+    store = CredentialStore(clock, 3_600_000)
+    caller = replace(token("t"), kind=kind)
+    assert store.lacks(replace(caller, credential=None))
+    assert not store.lacks(replace(caller, key="other", kind="api_key", credential=None))

@@ -55,7 +55,8 @@ def test_a_table_for_machines(path):
     [resize] = json.loads(run("tools", path, "--json", "--tool", "resize").output)
     assert resize == {
         "tool": "resize", "upstream": "main", "requests": 1, "legacy": 0, "with_task_param": 0, "errors": 0,
-        "callers": 1, "last": "2026-11-02T00:03:00.000000Z", "last_legacy": None,
+        "callers": 1, "p50_ms": 1.0, "p95_ms": 1.0,
+        "last": "2026-11-02T00:03:00.000000Z", "last_legacy": None,
     }  # fmt: skip
 
 
@@ -108,6 +109,19 @@ def test_without_duckdb_it_says_what_to_install(path, monkeypatch):
     result = run("callers", path)
     assert result.exit_code == 2
     assert "taskshim[audit]" in result.stderr
+
+
+def test_without_jinja_only_the_page_is_missing(path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    assert run("report", path).exit_code == 0
+    result = run("report", path, "--format", "html")
+    assert result.exit_code == 2
+    assert "Jinja2 is missing: pip install 'taskshim[audit]'" in result.stderr
+
+
+def test_the_page_in_a_file(path, tmp_path):
+    assert run("report", path, "--format", "html", "-o", str(tmp_path / "report.html")).exit_code == 0
+    assert (tmp_path / "report.html").read_text("utf-8").startswith("<!doctype html>")
 
 
 def test_a_whole_log_is_verified(path):

@@ -47,6 +47,13 @@ def test_prints_the_effective_config_as_toml(config):
     assert effective["upstream"][0]["name"] == "main"
 
 
+def test_a_variable_may_name_the_file(config, monkeypatch):
+    monkeypatch.setenv("TASKSHIM_CONFIG", config("[listen]\nport = 4000"))
+    result = CliRunner().invoke(check)
+    assert result.exit_code == 0
+    assert tomllib.loads(result.stdout)["listen"]["port"] == 4000
+
+
 @pytest.mark.rule("OWN-STORE")
 def test_masks_every_secret(config):
     keys = '[identity]\nsources = ["api_key"]\n[identity.api_key.keys]\nann = "SECRET-1"'
@@ -209,3 +216,38 @@ async def test_online_compares_two_servers(tmp_path, upstream, modern_upstream):
     assert result.exit_code == 0, result.output
     assert "[old and new]\n  gone                      only on old\n" in result.output
     assert "  run                       inputSchema differs at properties, type\n" in result.output
+
+
+@pytest.mark.rule("SHADOW")
+async def test_online_names_the_copied_tools_that_do_not_only_read(tmp_path, upstream, modern_upstream):
+    def hinted(name, **hints):
+        return tool(name, annotations=hints)
+
+    reads, both = (
+        hinted("search", readOnlyHint=True),
+        hinted("get_all", readOnlyHint=True, destructiveHint=True),
+    )
+    upstream.on("tools/list", {"tools": [reads, hinted("get_one", readOnlyHint=False), tool("drop")]})
+    modern_upstream.on("server/discover", DISCOVER)
+    tools = [reads, both, hinted("get_one", destructiveHint=True), tool("get_two")]
+    modern_upstream.on("tools/list", {"resultType": "complete", "tools": tools})
+    file = tmp_path / "two.toml"
+    file.write_text(
+        f'[[upstream]]\nname = "old"\nurl = "{upstream.url}"\ndialect = "experimental"\n'
+        f'[[upstream]]\nname = "new"\nurl = "{modern_upstream.url}"\ndialect = "sep-2663"\n'
+        '[cutover.shadow]\ntools = ["search", "get_*", "no_such"]\n'
+    )
+    arguments = ["--config", str(file), "--online"]
+    result = await asyncio.to_thread(CliRunner().invoke, check, arguments)
+    told = {line for line in result.stderr.splitlines() if "cutover.shadow.tools" in line}
+    assert told == {
+        "warning: cutover.shadow.tools: 'get_one' is named, and 'old' says not that it only reads",
+        "warning: cutover.shadow.tools: 'get_one' is named, and 'new' says that it is destructive",
+        "warning: cutover.shadow.tools: 'get_all' is named, and 'new' says that it is destructive",
+        "warning: cutover.shadow.tools: 'get_two' is named, and 'new' says not that it only reads",
+        "warning: cutover.shadow.tools: 'no_such' names no tool of any upstream",
+    }
+    accepted = await asyncio.to_thread(
+        CliRunner().invoke, check, [*arguments, "--accept", "cutover.shadow.tools"]
+    )
+    assert "cutover.shadow.tools: '" not in accepted.stderr

@@ -6,7 +6,19 @@ from click.testing import CliRunner
 from shim import __version__
 from shim.cli.main import cli
 
-COMMANDS = {"audit", "check", "cutover", "demo", "mappings", "probe", "serve", "stdio", "tasks"}
+COMMANDS = {
+    "audit",
+    "check",
+    "completion",
+    "cutover",
+    "demo",
+    "health",
+    "mappings",
+    "probe",
+    "serve",
+    "stdio",
+    "tasks",
+}
 
 
 def test_has_every_command():

@@ -94,7 +94,66 @@ FAULTS = [
     ("[[upstream]]\nname = 'b'\nurl = 'ftp://x'\n", "t.toml:5: upstream[1].url: must be an http:// or"),
     ("[[upstream]]\nurl = 'http://u:p@x'\n", "t.toml:4: upstream[1].url: must not hold a user or password"),
     ("[[upstream]]\nurl = 'http://x'\n", "t.toml: upstream: two of them have the same name"),
-    ("[identity]\nsources = ['jwt']\n", 't.toml:4: identity.sources: "jwt" is not in this version'),
+    (
+        "[identity]\nsources = ['jwt']\n",
+        't.toml:3: identity: sources names "jwt": identity.jwt.issuer is missing',
+    ),
+    (
+        "[identity]\nsources = ['jwt']\n[identity.jwt]\nissuer = 'i'\n",
+        't.toml:3: identity: sources names "jwt": identity.jwt.audience is missing',
+    ),
+    (
+        "[identity]\nsources = ['jwt']\n[identity.jwt]\nissuer = 'i'\naudience = ['a']\n",
+        't.toml:3: identity: sources names "jwt": identity.jwt needs either jwks_url or jwks_file',
+    ),
+    ("[identity.jwt]\nalgorithms = ['HS256']\n", "t.toml:4: identity.jwt.algorithms[0]: must be 'RS256'"),
+    ("[identity.jwt]\nalgorithms = ['none']\n", "t.toml:4: identity.jwt.algorithms[0]: must be 'RS256'"),
+    ("[identity.jwt]\nalgorithms = []\n", "t.toml:4: identity.jwt.algorithms: "),
+    (
+        "[identity.jwt]\njwks_url = 'http://idp.example/jwks'\n",
+        "t.toml:4: identity.jwt.jwks_url: must be https",
+    ),
+    (
+        "[identity.jwt]\njwks_url = 'http://169.254.169.254/'\n",
+        "t.toml:4: identity.jwt.jwks_url: must be https",
+    ),
+    ("[identity.jwt]\njwks_url = 'file:///etc/passwd'\n", "t.toml:4: identity.jwt.jwks_url: must be an http"),
+    ("[identity.jwt]\nleeway_ms = 900000\n", "t.toml:4: identity.jwt.leeway_ms: "),
+    (
+        "[identity.jwt]\njwks = 'x'\n",
+        "t.toml:4: identity.jwt.jwks: unknown key; did you mean identity.jwt.jwks_",
+    ),
+    (
+        "[identity]\nsources = ['introspection']\n",
+        't.toml:3: identity: sources names "introspection": identity.introspection.url is missing',
+    ),
+    (
+        (
+            "[identity]\nsources = ['introspection']\n"
+            "[identity.introspection]\nissuer = 'i'\nurl = 'https://x'\n"
+        ),
+        't.toml:3: identity: sources names "introspection": identity.introspection needs client_secret or',
+    ),
+    (
+        "[identity.introspection]\nclient_secret = 'a'\nclient_secret_file = 'b'\n",
+        "t.toml:3: identity.introspection: client_secret and client_secret_file exclude each other",
+    ),
+    (
+        (
+            "[identity]\nsources = ['token', 'api_key']\n"
+            "[identity.api_key]\nheader = 'authorization'\nfile = 'k'\n"
+        ),
+        't.toml:3: identity: sources: "token" takes every bearer token, so "api_key" must stand before it',
+    ),
+    ("[identity]\nsources = ['saml']\n", "t.toml:4: identity.sources[0]: must be 'jwt', 'introspection'"),
+    (
+        "forward_headers = ['authorization']\n",
+        't.toml:1: upstream[0]: forward_headers: Authorization is passed on by credentials = "pass" only',
+    ),
+    (
+        "headers = { authorization = 'Bearer x' }\n",
+        "t.toml:1: upstream[0]: headers: Authorization stands beside",
+    ),
     ("[identity]\nsources = ['token', 'token']\n", "t.toml:4: identity.sources: names a source twice"),
     ("[identity]\nsources = ['api_key']\n", 't.toml:3: identity: sources names "api_key"'),
     (

@@ -4,6 +4,7 @@ import tomllib
 
 import pytest
 
+from shim.callers.sources import digest_of
 from shim.config import Config, ConfigError, api_keys, changed_keys, digest, service_token, show
 
 SECRETS = {
@@ -85,7 +86,7 @@ def test_the_key_file_adds_to_the_keys(tmp_path):
     section = Config.model_validate(
         {"identity": {"api_key": {"keys": {"anna": "k1"}, "file": path}}}
     ).identity
-    assert api_keys(section.api_key) == {"anna": "k1", "bob": "k=2"}
+    assert api_keys(section.api_key) == {"anna": digest_of("k1"), "bob": digest_of("k=2")}
 
 
 @pytest.mark.parametrize(

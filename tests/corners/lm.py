@@ -158,8 +158,9 @@ class Corner:
         return await work
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        """The audit events of one name."""
-        lines = (json.loads(line) for line in self.audit.read_text().splitlines())
+        """The audit events of one name, of lines that are written whole."""
+        whole = self.audit.read_text().rpartition("\n")[0]
+        lines = (json.loads(line) for line in whole.splitlines())
         return [event for event in lines if event["event"] == name]
 
 

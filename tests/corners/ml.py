@@ -17,6 +17,7 @@ from typing import Any
 
 from shim.app import App, running
 from tests.client import RELATED_TASK, ModernClient
+from tests.planted import MARK
 from tests.scripted import Scripted, task, tool
 from tests.shim import config_for
 
@@ -87,8 +88,9 @@ class Corner:
                 return seen
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        """The audit events of one name."""
-        lines = (json.loads(line) for line in self.audit.read_text().splitlines())
+        """The audit events of one name, of lines that are written whole."""
+        whole = self.audit.read_text().rpartition("\n")[0]
+        lines = (json.loads(line) for line in whole.splitlines())
         return [event for event in lines if event["event"] == name]
 
 
@@ -124,7 +126,7 @@ def elicit(request_id: Any, task_id: str | None = None, message: str = "sure?") 
     params = {
         "mode": "form",
         "message": message,
-        "requestedSchema": {"type": "object", "properties": {"ok": {"type": "boolean"}}},
+        "requestedSchema": {"type": "object", "properties": {"ok": {"type": "boolean", "description": MARK}}},
         **(about(task_id) if task_id else {}),
     }
     return {"jsonrpc": "2.0", "id": request_id, "method": "elicitation/create", "params": params}
@@ -132,4 +134,4 @@ def elicit(request_id: Any, task_id: str | None = None, message: str = "sure?") 
 
 def accept(**content: Any) -> dict[str, Any]:
     """An accepted elicitation."""
-    return {"action": "accept", "content": content}
+    return {"action": "accept", "content": {**content, "planted": MARK}}

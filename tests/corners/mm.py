@@ -18,7 +18,7 @@ from shim.app import running
 from shim.ledger.records import TaskRow
 from tests.client import MODERN, TASKS_EXTENSION, ModernClient
 from tests.corners.ml import ALICE, Corner, HandClock
-from tests.scripted import Raw, Seen, scripted
+from tests.scripted import Raw, Seen, scripted, text
 from tests.shim import config_for
 
 SERVER_INFO = {"io.modelcontextprotocol/serverInfo": {"name": "scripted", "version": "1"}}
@@ -58,7 +58,7 @@ def shown(task_id: str = TASK, status: str = "working", **fields: Any) -> dict[s
 def result(value: str = "hi", **fields: Any) -> dict[str, Any]:
     """A tool's result as a modern server gives it."""
     return {
-        "content": [{"type": "text", "text": value}],
+        "content": text(value)["content"],
         "resultType": "complete",
         **fields,
         "_meta": SERVER_INFO,

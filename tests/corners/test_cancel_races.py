@@ -1,6 +1,7 @@
 """A cancel races the end of the work, a thousand times a corner: what was first shown as the end stays."""
 
 import asyncio
+import json
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -136,3 +137,6 @@ async def test_the_end_that_was_shown_first_stays(corner: str, tmp_path: Path) -
     ends = [{state for state in states if state in ENDS} for states in told]
     assert [one for one in ends if len(one) != 1] == []
     assert {"completed", "cancelled"} == set().union(*ends), "the race was none"
+    lines = (tmp_path / "audit.jsonl").read_text().splitlines()
+    ended = [event for event in map(json.loads, lines) if event["event"] == "task.ended"]
+    assert (len(ended), len({event["task_id"] for event in ended})) == (RACES, RACES)  # told once each

@@ -113,15 +113,15 @@ async def test_an_idempotency_key_is_its_callers(upstream: Scripted, tmp_path: P
     async with house(upstream, tmp_path, "experimental") as at:
         upstream.on(
             "tools/call",
-            lambda seen: {"task": task(f"task-of-{seen.headers.get('Authorization', 'nobody')}")},
+            lambda seen: {"task": task(f"task-of-{seen.headers.get('Authorization', 'nobody').split()[-1]}")},
         )
         alice, bob, nobody = await at.modern(ALICE), await at.modern(BOB), await at.modern({})
         key = {"Idempotency-Key": "k-1"}
         first = await alice.call("run", {"secret": 1}, id=7, headers=key)
         again = await alice.call("run", {"secret": 1}, id=7, headers=key)
-        assert first.result["taskId"] == again.result["taskId"] == "task-of-Bearer alice"
+        assert first.result["taskId"] == again.result["taskId"] == "task-of-alice"
         other = await bob.call("run", {"mine": 2}, id=7, headers=key)
-        assert other.result["taskId"] == "task-of-Bearer bob"
+        assert other.result["taskId"] == "task-of-bob"
         minted = {(await nobody.call("run", {"mine": 3}, id=7, headers=key)).result["taskId"] for _ in "ab"}
         assert len(minted) == 2
         assert len(upstream.seen("tools/call")) == 4
@@ -156,6 +156,6 @@ async def test_a_foreign_answer_to_a_question(upstream: Scripted, tmp_path: Path
 
             assert (await owner.respond("q-1", accept(ok=True))).status == 202
             answered = [one for one in upstream.requests if one.is_response and one.session == owner.session]
-            assert [one.message["result"]["content"] for one in answered] == [{"ok": True}]
+            assert [one.message["result"]["content"] for one in answered] == [accept(ok=True)["content"]]
             await pending.result(text("done", **about("task-1")))
             assert (await stream.message())["result"]["content"][0]["text"] == "done"

@@ -11,6 +11,7 @@ import pytest
 from shim.app import App, running
 from tests.client import LegacyClient, ModernClient, Reply
 from tests.corners.ml import ALICE, TOOLS
+from tests.planted import arguments
 from tests.scripted import Error, Raw, Scripted, scripted, task, text
 from tests.shim import config_for
 
@@ -35,7 +36,7 @@ async def session(app: App, headers: dict[str, str] = ALICE, path: str = "") -> 
         yield client
 
 
-CALL = {"name": "run", "arguments": {"n": 1}}
+CALL = {"name": "run", "arguments": arguments({"n": 1})}
 
 
 async def plain(client: LegacyClient, meta: Any = None, **options: Any) -> Reply:

@@ -11,6 +11,7 @@ from shim.wire.envelope import LEGACY_ONLY_KEYS, MODERN_ONLY_KEYS, RELATED_TASK
 from tests.client import LegacyClient, ModernClient
 from tests.corners.ml import ALICE
 from tests.corners.test_strangers import house
+from tests.planted import arguments
 from tests.scripted import Raw, Scripted, task, text
 
 EVERY_KEY: dict[str, Any] = {
@@ -41,17 +42,17 @@ async def ended(upstream: Scripted, client: Any, how: str) -> tuple[Any, list[An
     upstream.on("tools/call", {"task": task("task-1"), "_meta": {RELATED_TASK: {"taskId": "task-1"}}})
     upstream.on("tasks/get", task("task-1", "completed", pollInterval=5))
     upstream.on("tasks/result", {**RESULT, "_meta": {RELATED_TASK: {"taskId": "task-1"}}})
-    arguments = {"v": EVERY_KEY, **EVERY_KEY}
+    given = arguments({"v": EVERY_KEY, **EVERY_KEY})
     if how == "modern":
-        made = await client.call("run", arguments)
+        made = await client.call("run", given)
         got = await client.tasks("get", made.result["taskId"])
         return got.result["result"], [made.json, got.json]
     if how == "legacy":
-        made = await client.call("run", arguments, task={})
+        made = await client.call("run", given, task={})
         got = await client.tasks("get", "task-1")
         answer = await client.tasks("result", "task-1")
         return answer.result, [made.json, got.json, answer.json]
-    made = await client.request("tasks/create", {"name": "run", "arguments": arguments})
+    made = await client.request("tasks/create", {"name": "run", "arguments": given})
     got = await client.tasks("status", "task-1")
     answer = await client.tasks("result", "task-1")
     return answer.result, [made.json, got.json, answer.json]
@@ -69,7 +70,7 @@ async def test_payloads_keep_keys_that_envelopes_may_not_have(
             client = await at.seated(ALICE, "/create-status" if how == "four-state" else "/mcp")
         result, said = await ended(upstream, client, how)
         asked = upstream.seen("tools/call")[0]
-    assert asked.params["arguments"] == {"v": EVERY_KEY, **EVERY_KEY}
+    assert asked.params["arguments"] == arguments({"v": EVERY_KEY, **EVERY_KEY})
     assert {key: result[key] for key in RESULT} == RESULT
     foreign = LEGACY_ONLY_KEYS if how == "modern" else MODERN_ONLY_KEYS
     for message in said:

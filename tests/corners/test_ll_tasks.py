@@ -48,6 +48,21 @@ def question(task_id: str | None = None, **fields: Any) -> dict[str, Any]:
 # LL-RECORD
 
 
+@pytest.mark.rule("LL-RECORD", "ML-CREATE")
+async def test_a_caller_with_too_many_open_tasks_gets_no_more(upstream: Scripted, tmp_path: Path) -> None:
+    sections: dict[str, Any] = {
+        "upstream": {"dialect": "experimental"},
+        "limits": {"open_tasks_per_caller": 1},
+    }
+    async with running(config_for(upstream.url, tmp_path, **sections)) as app, session(app) as client:
+        await make(upstream, client)
+        reply = await client.call("slow", task={})
+        assert (reply.status, reply.headers["Retry-After"]) == (429, "1")
+        upstream.once("tools/call", text("done"))
+        assert (await client.call("slow")).result == text("done")
+    assert len(upstream.seen("tools/call")) == 2
+
+
 @pytest.mark.rule("LL-RECORD")
 @pytest.mark.parametrize("streamed", [True, False])
 async def test_the_row_is_committed_before_the_handle_passes(

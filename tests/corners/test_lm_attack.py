@@ -302,6 +302,7 @@ async def test_an_answer_that_the_server_would_not_have_is_asked_for_again(
             await lm.client.respond(second["id"], accept(ok=True))
             taken = await modern_upstream.wait("tasks/update", 2)
     assert taken.params["inputResponses"] == {"k": accept(ok=True)}
+    assert second["id"] != first["id"], "an id that was answered is not used again"
 
 
 @pytest.mark.rule("CS-INPUT")

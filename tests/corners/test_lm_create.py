@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.client import RELATED_TASK
+from tests.client import RELATED_TASK, TASKS_EXTENSION
 from tests.corners.lm import accept_all, asks, corner, made, more, seen_as
-from tests.corners.ml import HandClock
+from tests.corners.ml import HandClock, accept
 from tests.models import check_legacy
+from tests.planted import arguments
 from tests.scripted import Broken, Error, Hang, Raw, Scripted, Stream, text
 
 ERROR: dict[str, Any] = {"code": -32001, "message": "no disk", "data": {"n": 9}}
@@ -189,11 +190,11 @@ async def test_a_question_first_is_the_local_tasks(modern_upstream: Scripted, tm
     assert len({one["id"] for one in asked}) == 2
     assert result.result["content"] == text("ok")["content"]
     first, second, third = modern_upstream.seen("tools/call")
-    answer = {"action": "accept", "content": {"ok": True}}
+    answer = accept(ok=True)
     assert (second.params["inputResponses"], second.params["requestState"]) == ({"sure": answer}, "state-1")
     assert third.params["inputResponses"] == {"sure": answer}
     assert third.params["requestState"] is None
-    assert [seen.params["arguments"] for seen in (first, second, third)] == [{"n": 1.10}] * 3
+    assert [seen.params["arguments"] for seen in (first, second, third)] == [arguments({"n": 1.10})] * 3
 
 
 @pytest.mark.rule("LM-CREATE", "LM-MRTR")
@@ -290,3 +291,20 @@ async def test_too_many_open_tasks_are_refused(modern_upstream: Scripted, tmp_pa
         reply = await lm.client.call("run", task={})
     assert (reply.status, reply.headers["Retry-After"]) == (429, "1")
     assert len(modern_upstream.seen("tools/call")) == 1
+
+
+@pytest.mark.rule("LM-PLAIN", "ML-CREATE")
+async def test_a_plain_call_of_a_full_caller_must_not_become_a_task(
+    modern_upstream: Scripted, tmp_path: Path
+) -> None:
+    wanted = {"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}}
+    async with corner(modern_upstream, tmp_path, limits={"open_tasks_per_caller": 1}) as lm:
+        await lm.create()
+        modern_upstream.once("tools/call", {"resultType": "complete", **text("done")})
+        assert (await lm.client.call("run")).result == text("done")
+        modern_upstream.once("tools/call", Error(-32021, "no", data=wanted, status=400))
+        refused = await lm.client.call("run")
+    assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
+    metas = [seen.params["_meta"] for seen in modern_upstream.seen("tools/call")]
+    said = [meta["io.modelcontextprotocol/clientCapabilities"].get("extensions", {}) for meta in metas]
+    assert said == [{TASKS_EXTENSION: {}}, {}, {}]

@@ -72,7 +72,7 @@ async def on_get(client: LegacyClient) -> AsyncIterator[OpenStream]:
     [
         ({"result": accept(ok=True)}, accept(ok=True)),
         ({"result": {"action": "decline"}}, {"action": "decline"}),
-        ({"result": {"ok": True}}, accept(ok=True)),
+        ({"result": accept(ok=True)["content"]}, accept(ok=True)),
         ({"error": {"code": -1, "message": "no"}}, {"action": "cancel"}),
     ],
 )
@@ -124,6 +124,56 @@ async def test_other_kinds_are_asked_too(
             await result(lm)
     assert message["method"] == asked["method"]
     assert server.updates == [{"k": given}]
+
+
+NO = {"code": -1, "message": "User rejected sampling request", "data": {"n": 1.10}}
+REFUSED = "the client refused sampling, which cannot be told to the server: User rejected sampling request"
+
+
+@pytest.mark.rule("LM-INPUT", "INPUT-END")
+@pytest.mark.parametrize("gone", [False, True], ids=["there", "away"])
+async def test_a_refused_sampling_is_the_tasks_end(
+    modern_upstream: Scripted, tmp_path: Path, *, gone: bool
+) -> None:
+    """The new API has no answer that says no, so the server would ask for ever."""
+    async with corner(modern_upstream, tmp_path, client={"capabilities": {"sampling": {}}}) as lm:
+        server = Asking(modern_upstream, "k")
+        server.open["k"] = SAMPLING
+        if gone:
+            modern_upstream.on("tasks/cancel", Raw("", 503))
+        await lm.create()
+        async with on_get(lm.client) as stream:
+            message = await question(lm, stream)
+            await lm.client.post({"jsonrpc": "2.0", "id": message["id"], "error": NO})
+        ended = await lm.client.tasks("get", "task-1")
+        done = await result(lm)
+        again = await lm.client.post({"jsonrpc": "2.0", "id": message["id"], "error": NO})
+    assert ended.result["status"] == "failed"
+    assert done.error == {"code": -32603, "message": REFUSED, "data": NO}
+    assert (again.status, server.updates) == (202, [])
+    assert [seen.params["taskId"] for seen in modern_upstream.seen("tasks/cancel")] == ["task-1"]
+    assert [event["field"] for event in lm.events("loss")] == ["error"]
+
+
+@pytest.mark.rule("LM-INPUT", "LM-CREATE")
+async def test_a_refused_sampling_is_the_end_of_a_local_task(
+    modern_upstream: Scripted, tmp_path: Path
+) -> None:
+    asking = {"resultType": "input_required", "inputRequests": {"k": SAMPLING}, "requestState": "s"}
+    modern_upstream.on("tools/call", asking)
+    async with corner(modern_upstream, tmp_path, client={"capabilities": {"sampling": {}}}) as lm:
+        task_id = (await lm.client.call("run", task={})).result["task"]["taskId"]
+        async with lm.client.stream("tasks/result", {"taskId": task_id}) as stream:
+            message = await question(lm, stream)
+            await lm.client.post({"jsonrpc": "2.0", "id": message["id"], "error": NO})
+            [done] = [one for one in await lm.ticking(asyncio.ensure_future(stream.rest())) if "error" in one]
+        assert not [work for work in lm.app.tasks.room.background if work.get_name().startswith("local ")]
+    assert done["error"] == {"code": -32603, "message": REFUSED, "data": NO}
+    assert len(modern_upstream.seen("tools/call")) == 1
+    assert modern_upstream.seen("tasks/cancel") == []
+
+
+SAMPLING: dict[str, Any] = {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}}
 
 
 @pytest.mark.rule("LM-INPUT")
@@ -210,7 +260,8 @@ async def test_an_open_stream_makes_the_shim_watch(modern_upstream: Scripted, tm
             await lm.create()
             for n in range(3):
                 await lm.ticking(asyncio.ensure_future(modern_upstream.wait("tasks/get", n + 1)))
-        while lm.app.tasks.room.changes.watched(1):  # the client has left: the poller ends
+        while lm.app.tasks.room.changes.watched(1):  # the client has left for good: the poller ends
+            lm.clock.advance(60_001)
             assert (await lm.client.request("ping")).result == {}
         looks = len(modern_upstream.seen("tasks/get"))
         for _ in range(5):
@@ -232,7 +283,7 @@ async def test_an_unanswered_question_is_sent_once_more_under_the_same_id(
         async with where(lm.client) as stream:
             lm.clock.advance(20_000)
             for _ in range(3):
-                assert (await stream.next_raw()).data is None  # not due: only comments
+                assert not (await stream.next_raw()).data  # not due: only comments
             lm.clock.advance(LATER_MS)
             second = await question(lm, stream)
             await lm.client.respond(second["id"], accept(ok=True))
@@ -261,7 +312,7 @@ async def test_the_last_event_id_tells_what_was_delivered(
                 again.append(await question(lm, stream))
             lm.clock.advance(LATER_MS)
             for _ in range(3):
-                assert (await stream.next_raw()).data is None
+                assert not (await stream.next_raw()).data
     assert again == {"all": [], "none": asked[1:], "foreign": asked}[seen]
 
 
@@ -368,7 +419,7 @@ async def test_a_kind_the_client_did_not_declare_is_never_asked(
         shown = await lm.get()
         async with on_get(lm.client) as stream:
             for _ in range(3):
-                assert (await stream.next_raw()).data is None
+                assert not (await stream.next_raw()).data
     assert shown["status"] == "working"
     assert [event["field"] for event in lm.events("loss")][:1] == ["elicitation"]
 
@@ -420,7 +471,7 @@ async def test_questions_are_there_after_a_restart(modern_upstream: Scripted, tm
         await lm.client.respond(first[0]["id"], accept(n=1))
         async with lm.client.get(last_event_id=last) as stream:
             for _ in range(3):
-                assert (await stream.next_raw()).data is None
+                assert not (await stream.next_raw()).data
         lm.clock.advance(LATER_MS)
         async with on_get(lm.client) as stream:
             again = await question(lm, stream)

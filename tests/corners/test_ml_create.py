@@ -8,6 +8,7 @@ import pytest
 
 from tests.client import TASKS_EXTENSION
 from tests.corners.ml import corner
+from tests.planted import arguments
 from tests.scripted import Error, Raw, Scripted, Seen, scripted, task, text, tool
 
 
@@ -32,7 +33,7 @@ async def test_what_a_tool_supports_decides(
     async with corner(upstream, tmp_path, tools=tools, tasks={"optional": optional}) as ml:
         reply = await ml.client.call("run", {"n": 1}, task={"ttl": 5})
     [seen] = upstream.seen("tools/call")
-    assert seen.params == {"name": "run", "arguments": {"n": 1}, **({"task": {}} if sent else {})}
+    assert seen.params == {"name": "run", "arguments": arguments({"n": 1}), **({"task": {}} if sent else {})}
     assert reply.result["resultType"] == ("task" if sent else "complete")
 
 

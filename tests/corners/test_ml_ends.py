@@ -1,13 +1,16 @@
 """INPUT-END, DUR-4, ML-GET: what a task's end and a task's time do to those who wait and ask."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from shim.hub.status import Status
+from shim.tasks.terminal import End
 from tests.corners.ml import Corner, accept, corner, elicit
-from tests.scripted import Error, Raw, Scripted, task, text
+from tests.scripted import Error, Hang, Raw, Scripted, task, text
 
 ACK = {"resultType": "complete"}
 SERVER = {"_meta": {"io.modelcontextprotocol/serverInfo": {"name": "scripted", "version": "1"}}}
@@ -191,3 +194,21 @@ async def test_an_ended_task_loses_its_payload_then_its_name(upstream: Scripted,
         await ml.app.tasks.sweeper.once()
         gone = await ml.client.tasks("get", "task-1", id=1)
         assert gone.body == (await ml.client.tasks("get", UNKNOWN, id=1)).body
+
+
+@pytest.mark.rule("HUB-2", "ML-GET")
+async def test_who_waits_for_a_result_is_answered_although_another_ended_the_task(
+    upstream: Scripted, tmp_path: Path
+) -> None:
+    async with corner(upstream, tmp_path) as ml:
+        await ml.create()
+        upstream.on("tasks/get", task(status="completed"))
+        upstream.once("tasks/result", Hang())
+        upstream.on("tasks/result", text("done"))
+        waiting = asyncio.create_task(ml.get())
+        await upstream.wait("tasks/result")
+        row = await ml.app.ledger.own_task(1)
+        await ml.app.tasks.observer.end(row, End(Status.COMPLETED, json.dumps(text("done")).encode()))
+        assert (await waiting)["status"] == "completed"
+    assert len(ml.events("task.ended")) == 1
+    assert not [event for event in ml.events("request") if event["outcome"] == "disconnected"]

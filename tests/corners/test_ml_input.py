@@ -86,7 +86,7 @@ async def test_two_questions_are_told_apart(upstream: Scripted, tmp_path: Path) 
         assert messages == {"elicitation-1": "one?", "elicitation-2": "two?"}
 
         await ml.client.tasks("update", "task-1", inputResponses={"elicitation-1": accept(n=1)})
-        assert (await upstream.response_to(1)).message["result"]["content"] == {"n": 1}
+        assert (await upstream.response_to(1)).message["result"]["content"] == accept(n=1)["content"]
         assert list((await ml.get())["inputRequests"]) == ["elicitation-2"]
         await ml.client.tasks("update", "task-1", inputResponses={"elicitation-2": {"action": "decline"}})
         assert (await upstream.response_to("1")).message["result"]["action"] == "decline"
@@ -115,7 +115,7 @@ async def test_an_id_that_comes_again_is_another_question(
             await ml.client.tasks("update", "task-1", inputResponses={f"elicitation-{n}": accept(n=n)})
             while len(answers := [one for one in upstream.requests if one.is_response]) < n:
                 await ml.get()
-            assert answers[-1].message["result"]["content"] == {"n": n}
+            assert answers[-1].message["result"]["content"] == accept(n=n)["content"]
     assert ml.events("upstream.invalid") == []
 
 
@@ -135,7 +135,7 @@ async def test_two_questions_under_one_id_leave_the_one_that_can_be_answered(
         assert [one["params"]["message"] for one in shown.values()] == ["two?"]
         await ml.client.tasks("update", "task-1", inputResponses={"elicitation-1": accept(n=1)})
         await ml.client.tasks("update", "task-1", inputResponses={"elicitation-2": accept(n=2)})
-        assert (await upstream.response_to("q")).message["result"]["content"] == {"n": 2}
+        assert (await upstream.response_to("q")).message["result"]["content"] == accept(n=2)["content"]
     assert [event["rule"] for event in ml.events("upstream.invalid")] == ["ML-INPUT"]
 
 
@@ -239,3 +239,29 @@ async def test_no_question_yet_is_working_with_the_upstreams_words(
         seen = await ml.get()
     assert (seen["status"], seen["statusMessage"]) == ("working", "need a name")
     assert "inputRequests" not in seen
+
+
+@pytest.mark.rule("ML-INPUT")
+@pytest.mark.parametrize("answered", [False, True])
+async def test_a_question_that_the_server_calls_off_is_closed(
+    upstream: Scripted, tmp_path: Path, *, answered: bool
+) -> None:
+    upstream.on("tasks/get", task(status="working"))
+    async with corner(upstream, tmp_path) as ml:
+        await ml.create()
+        get = await upstream.get_stream()
+        await get.send(elicit("q", "task-1"))
+        await ml.until("task-1", "input_required")
+        if answered:
+            await ml.client.tasks("update", "task-1", inputResponses={"elicitation-1": accept(ok=True)})
+            await upstream.response_to("q")
+        off = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "q"}}
+        for message in (off, {**off, "params": {"requestId": "unheard of"}}, {**off, "params": {}}):
+            await get.send(message)
+        assert "inputRequests" not in await ml.until("task-1", "working")
+        late = await ml.client.tasks("update", "task-1", inputResponses={"elicitation-1": accept(ok=True)})
+        assert late.result == {"resultType": "complete"}
+        await get.send(elicit("q", "task-1"))
+        assert list((await ml.until("task-1", "input_required"))["inputRequests"]) == ["elicitation-2"]
+    assert len([seen for seen in upstream.requests if seen.is_response and seen.id == "q"]) == int(answered)
+    assert len(ml.events("input.withdrawn")) == int(not answered)

@@ -14,7 +14,7 @@ from shim.hub.status import Status
 from shim.ledger.protocol import LedgerError
 from shim.ledger.records import InputState
 from shim.tasks.terminal import End
-from tests.client import MODERN, LegacyClient, ModernClient
+from tests.client import MODERN, TASKS_EXTENSION, LegacyClient, ModernClient
 from tests.corners.ml import ALICE, accept
 from tests.corners.mm import TASK, ModernCorner, corner, handle, question, result, sent, shown, spaced, until
 from tests.scripted import Error, Raw, Seen
@@ -257,12 +257,31 @@ async def test_a_task_for_an_undeclared_client_is_reported_and_kept(tmp_path: Pa
     assert [event["rule"] for event in mm.events("upstream.invalid")] == ["MM-1"]
 
 
-async def test_a_caller_with_too_many_open_tasks_gets_no_more(tmp_path: Path) -> None:
+WANTED = {"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}}
+
+
+@pytest.mark.rule("ML-CREATE")
+@pytest.mark.parametrize("alone", [True, False])
+async def test_a_caller_with_too_many_open_tasks_gets_no_more(tmp_path: Path, *, alone: bool) -> None:
+    """The server decides what becomes a task; it is told that this call must not, and may refuse."""
+    more = {} if alone else {"io.example/own": {"n": 1.10}}
+    capabilities = {"elicitation": {}, "extensions": {TASKS_EXTENSION: {}, **more}}
     async with corner(tmp_path, limits={"open_tasks_per_caller": 1}) as mm:
         await mm.create()
-        reply = await mm.client.call("run")
-        assert (reply.status, reply.headers["Retry-After"]) == (429, "1")
-        assert len(mm.upstream.seen("tools/call")) == 1
+        mm.client.declares_tasks, mm.client.capabilities = False, capabilities  # which have it in them
+        mm.upstream.once("tools/call", result())
+        plain = await mm.client.call("run")
+        assert (plain.status, plain.result) == (200, result())
+        meta = mm.upstream.seen("tools/call")[-1].params["_meta"]
+        assert meta["io.modelcontextprotocol/clientCapabilities"] == {"elicitation": {}, "extensions": more}
+        mm.upstream.once("tools/call", Error(-32021, "no", data=WANTED, status=400))
+        refused = await mm.client.call("run")
+        assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
+        mm.upstream.once(
+            "tools/call", Error(-32021, "no", data={"requiredCapabilities": {"roots": {}}}, status=400)
+        )
+        assert (await mm.client.call("run")).error["code"] == -32021
+    assert [event["reason"] for event in mm.events("denied")] == ["limit"]
 
 
 # -- get -----------------------------------------------------------------------------------------
@@ -274,7 +293,7 @@ STATES: dict[str, dict[str, Any]] = {
     "failed": {"error": {"code": -32001, "message": "no", "data": [1]}, "statusMessage": "no"},
     "cancelled": {},
 }
-BARE = {"content": [{"type": "text", "text": "hi"}], "structuredContent": {"resultType": 1, "n": 1.1}}
+BARE = {"content": result("hi")["content"], "structuredContent": {"resultType": 1, "n": 1.1}}
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -472,7 +491,7 @@ async def test_a_bare_answer_is_read_as_the_accepted_content(tmp_path: Path) -> 
     async with corner(tmp_path) as mm:
         await asked(mm, "k")
         mm.upstream.on("tasks/update", {"resultType": "complete"})
-        await mm.client.tasks("update", TASK, inputResponses={"k": {"confirm": True}})
+        await mm.client.tasks("update", TASK, inputResponses={"k": accept(confirm=True)["content"]})
         assert sent(mm.upstream.seen("tasks/update")[0])["inputResponses"] == {"k": accept(confirm=True)}
 
 

@@ -10,7 +10,7 @@ import pytest
 from shim.hub.status import Status
 from shim.tasks.terminal import End
 from tests.client import ModernClient
-from tests.corners.mm import TASK, corner, question, result, sent, task
+from tests.corners.mm import TASK, corner, question, result, sent, shown, task
 from tests.scripted import Error, Raw, Stream, text
 
 pytestmark = pytest.mark.rule("MM-1")
@@ -133,22 +133,36 @@ async def test_a_state_that_nobody_knows_is_kept_back(tmp_path: Path) -> None:
             assert (await answer.message())["params"]["status"] == "working"
 
 
-@pytest.mark.rule("OWN-NONE")
-@pytest.mark.parametrize("named", [True, False])
-async def test_a_list_that_names_tasks_means_every_open_one(tmp_path: Path, *, named: bool) -> None:
-    other = "0c8f9a52-30f6-4a53-9d3f-91b0f4f4c001"
-    async with corner(tmp_path, client={} if named else {"headers": {}}) as mm:
+@pytest.mark.rule("ML-LISTEN")
+async def test_a_list_that_names_tasks_means_every_open_one_and_later_ones(tmp_path: Path) -> None:
+    other, later = "0c8f9a52-30f6-4a53-9d3f-91b0f4f4c001", "0c8f9a52-30f6-4a53-9d3f-91b0f4f4c002"
+    async with corner(tmp_path) as mm:
         await mm.create()
         mm.upstream.once("tasks/get", {"resultType": "complete", **task(status="cancelled")})
         await mm.client.tasks("get", TASK)
         await mm.create(other)
+        async with mm.client.stream(LISTEN, {"notifications": [TOLD]}, id="L1") as answer:
+            assert await answer.message() == acknowledged(other)
+            assert await answer.message() == told(TOLD, **task(other))
+            await mm.create(later)
+            assert await answer.message() == told(TOLD, **task(later))
+            mm.upstream.on("tasks/get", shown(other, "completed", result=result()))
+            await mm.client.tasks("get", other)
+            ended = (await answer.message())["params"]
+            assert (ended["taskId"], ended["status"]) == (other, "completed")
+            assert ended["result"]["content"] == result()["content"]
+        assert mm.upstream.seen(LISTEN) == []
+    assert [event["rule"] for event in mm.events("lenient")] == ["section-1"]
+
+
+@pytest.mark.rule("OWN-NONE")
+async def test_a_list_that_names_tasks_means_none_of_nobodys(tmp_path: Path) -> None:
+    async with corner(tmp_path, client={"headers": {}}) as mm:
+        await mm.create()
         stream = mm.upstream.stream(LISTEN)
         names = [TOLD, "notifications/tools/list_changed"]
         async with mm.client.stream(LISTEN, {"notifications": names}):
-            asked = sent(await stream.opened())
-        tasks = {"taskIds": [other]} if named else {}
-        assert asked == {"notifications": {"toolsListChanged": True, **tasks}}
-    assert [event["rule"] for event in mm.events("lenient")] == ["section-1"]
+            assert sent(await stream.opened()) == {"notifications": {"toolsListChanged": True}}
 
 
 REFUSED: dict[str, tuple[Any, int]] = {

@@ -1,6 +1,5 @@
 """Not yours and not there look the same, whoever asks and however (OWN-CHECK, LL-OWN, OWN-VOUCH)."""
 
-import base64
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -11,30 +10,18 @@ import pytest
 from shim.app import App, running
 from tests.client import LegacyClient, ModernClient, Reply
 from tests.corners import mm
+from tests.corners.identities import IDENTITIES, Two, claimed
+from tests.provider import Provider
 from tests.scripted import Raw, Scripted, Seen, scripted, task, text, tool
 from tests.shim import config_for
 
 
-def jwt(subject: str, signature: str) -> str:
-    """A JWT that says whose it is; nobody here checks the signature but the upstream."""
-    parts = ({"alg": "RS256"}, {"iss": "https://issuer", "sub": subject})
-    head, claims = (
-        base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts
-    )
-    return f"Bearer {head}.{claims}.{signature}"
+def and_nobody(_: Provider) -> Two:
+    """Somebody, and a stranger without any credential."""
+    return Two({}, {"Authorization": "Bearer alice"}, {})
 
 
-KEYS = {
-    "sources": ["api_key"],
-    "api_key": {"keys": {"a": "key-of-alice-0123456789", "b": "key-of-bob-0123456789"}},
-}
-PAIRS: dict[str, tuple[dict[str, Any], dict[str, str], dict[str, str]]] = {
-    "api_key": (KEYS, {"X-Api-Key": "key-of-alice-0123456789"}, {"X-Api-Key": "key-of-bob-0123456789"}),
-    "header": ({"sources": ["header"]}, {"X-Forwarded-User": "alice"}, {"X-Forwarded-User": "bob"}),
-    "token": ({}, {"Authorization": "Bearer alice"}, {"Authorization": "Bearer bob"}),
-    "jwt": ({}, {"Authorization": jwt("alice", "s")}, {"Authorization": jwt("bob", "s")}),
-    "none": ({}, {"Authorization": "Bearer alice"}, {}),
-}
+PAIRS = {**IDENTITIES, "none": and_nobody}
 
 Touch = Callable[[App, dict[str, str], str], Awaitable[Reply]]
 
@@ -106,16 +93,16 @@ async def made_by(
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("touch", TOUCHES)
 async def test_a_foreign_task_and_no_task_look_the_same(
-    server: tuple[Scripted, str], tmp_path: Path, pair: str, touch: str
+    server: tuple[Scripted, str], provider: Provider, tmp_path: Path, pair: str, touch: str
 ) -> None:
     upstream, dialect = server
-    identity, alice, bob = PAIRS[pair]
+    two = PAIRS[pair](provider)
     async with running(
-        config_for(upstream.url, tmp_path, upstream={"dialect": dialect}, identity=identity)
+        config_for(upstream.url, tmp_path, upstream={"dialect": dialect}, identity=two.identity)
     ) as app:
-        task_id = await made_by(app, upstream, alice, dialect)
-        foreign = await TOUCHES[touch](app, bob, task_id)
-        unknown = await TOUCHES[touch](app, bob, "0c8f9a52-30f6-4a53-9d3f-91b0f4f4c001")
+        task_id = await made_by(app, upstream, two.alice, dialect)
+        foreign = await TOUCHES[touch](app, two.bob, task_id)
+        unknown = await TOUCHES[touch](app, two.bob, "0c8f9a52-30f6-4a53-9d3f-91b0f4f4c001")
         assert foreign.error["code"] == -32602
         assert seen_by_client(foreign) == seen_by_client(unknown)
         assert [one.method for one in upstream.requests if (one.method or "").startswith("tasks/")] == []
@@ -135,18 +122,18 @@ WAYS: dict[str, Callable[[LegacyClient], Awaitable[Reply]]] = {
 
 
 @pytest.mark.rule("OWN-CHECK", "LL-OWN")
-@pytest.mark.parametrize("pair", ["api_key", "header", "token", "jwt"])
+@pytest.mark.parametrize("pair", IDENTITIES)
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_foreign_session_and_no_session_look_the_same(
-    upstream: Scripted, tmp_path: Path, pair: str, way: str
+    upstream: Scripted, provider: Provider, tmp_path: Path, pair: str, way: str
 ) -> None:
-    identity, alice, bob = PAIRS[pair]
+    two = IDENTITIES[pair](provider)
     async with (
         running(
-            config_for(upstream.url, tmp_path, upstream={"dialect": "experimental"}, identity=identity)
+            config_for(upstream.url, tmp_path, upstream={"dialect": "experimental"}, identity=two.identity)
         ) as app,
-        LegacyClient(app.url, headers=alice) as owner,
-        LegacyClient(app.url, headers=bob) as stranger,
+        LegacyClient(app.url, headers=two.alice) as owner,
+        LegacyClient(app.url, headers=two.bob) as stranger,
     ):
         await owner.initialize()
         so_far = len(upstream.requests)
@@ -178,7 +165,7 @@ async def test_a_forged_token_learns_nothing_from_the_ledger(
     server: tuple[Scripted, str], tmp_path: Path, touch: str, *, known: bool
 ) -> None:
     upstream, dialect = server
-    real, forged = jwt("alice", "real"), jwt("alice", "forged")
+    real, forged = claimed("alice", "real"), claimed("alice", "forged")
     async with running(config_for(upstream.url, tmp_path, upstream={"dialect": dialect})) as app:
         task_id = await made_by(app, upstream, {"Authorization": real}, dialect)
         modern_end = mm.shown(task_id, "completed", result=mm.result("secret"))
@@ -195,7 +182,7 @@ async def test_a_forged_token_learns_nothing_from_the_ledger(
 
 @pytest.mark.rule("OWN-VOUCH", "LL-LIST")
 async def test_a_forged_token_lists_nothing(upstream: Scripted, tmp_path: Path) -> None:
-    real, forged = jwt("alice", "real"), jwt("alice", "forged")
+    real, forged = claimed("alice", "real"), claimed("alice", "forged")
     async with (
         running(config_for(upstream.url, tmp_path, upstream={"dialect": "experimental"})) as app,
         LegacyClient(app.url, headers={"Authorization": real}) as client,
@@ -215,7 +202,7 @@ async def test_where_upstream_sees_no_credential_a_claim_is_not_believed(
 ) -> None:
     sections = {"dialect": "experimental", "credentials": "none"}
     async with running(config_for(upstream.url, tmp_path, upstream=sections)) as app:
-        task_id = await made_by(app, upstream, {"Authorization": jwt("alice", "real")})
+        task_id = await made_by(app, upstream, {"Authorization": claimed("alice", "real")})
         upstream.on("tasks/get", task(task_id))
-        reply = await TOUCHES["modern get"](app, {"Authorization": jwt("alice", "forged")}, task_id)
+        reply = await TOUCHES["modern get"](app, {"Authorization": claimed("alice", "forged")}, task_id)
         assert reply.error["code"] == -32602

@@ -15,6 +15,7 @@ from tests.corners.lm import DISCOVER, VISIT, WITHOUT_TASKS, more
 from tests.corners.ml import ALICE, HandClock, accept, elicit
 from tests.corners.mm import until
 from tests.models import check_legacy
+from tests.planted import arguments
 from tests.scripted import EXPERIMENTAL, Error, Scripted, Stream, scripted, tool
 from tests.shim import config_for
 
@@ -103,7 +104,7 @@ async def test_a_modern_client_gets_a_handle_at_once_and_the_result_when_it_is_t
         ended = await one.shown(task_id, "completed")
     assert discovered["capabilities"]["extensions"]["io.modelcontextprotocol/tasks"] == {}
     assert "task" not in sent.params
-    assert sent.params["arguments"] == {"n": 1}
+    assert sent.params["arguments"] == arguments({"n": 1})
     assert ended["result"]["content"] == text("done")["content"]
     assert ended["result"]["structuredContent"] == {"big": 9007199254740993}
 
@@ -455,6 +456,49 @@ async def test_a_legacy_client_is_asked_to_visit_a_url_with_an_id(tmp_path: Path
     assert question["params"]["url"] == VISIT["params"]["url"]
 
 
+@pytest.mark.rule("PROMOTE-2", "ML-INPUT")
+async def test_a_question_that_the_server_calls_off_is_called_off_for_the_client(tmp_path: Path) -> None:
+    off = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "q1"}}
+    async with world(tmp_path, "legacy") as one:
+        await one.legacy.initialize()
+        call = one.upstream.stream("tools/call")
+        task_id = (await one.legacy.call("slow", task={})).result["task"]["taskId"]
+        await call.send(elicit("q1"))
+        async with one.legacy.stream("tasks/result", {"taskId": task_id}) as stream:
+            question = await stream.message()
+            await call.send(off)
+            called_off = await stream.message()
+            assert (await one.legacy.tasks("get", task_id)).result["status"] == "working"
+            await one.legacy.respond(question["id"], accept(ok=True))
+            await call.result(text("without"))
+            assert (await stream.message())["result"]["content"] == text("without")["content"]
+    assert called_off["params"] == {"requestId": question["id"]}
+    assert not [seen for seen in one.upstream.requests if seen.is_response and seen.id == "q1"]
+
+
+@pytest.mark.rule("PROMOTE-2", "LM-INPUT")
+async def test_a_legacy_server_is_told_that_its_client_refused(tmp_path: Path) -> None:
+    asks = {"jsonrpc": "2.0", "id": "q1", "method": "sampling/createMessage", "params": {"messages": []}}
+    async with world(tmp_path, "legacy") as one:
+        one.legacy.capabilities = {"sampling": {}}
+        await one.legacy.initialize()
+        call = one.upstream.stream("tools/call")
+        task_id = (await one.legacy.call("slow", task={})).result["task"]["taskId"]
+        await call.send(asks)
+        async with one.legacy.stream("tasks/result", {"taskId": task_id}) as stream:
+            question = await stream.message()
+            for _ in range(2):  # only the first is told
+                await one.legacy.respond_error(question["id"], -1, "no")
+            told = (await one.upstream.response_to("q1")).message["error"]
+            assert (await one.legacy.tasks("get", task_id)).result["status"] == "working"
+            await call.result(text("without"))
+            assert (await stream.rest())[-1]["result"]["content"] == text("without")["content"]
+    assert (told["code"], told["message"]) == (-1, "no")
+    assert (
+        len([seen for seen in one.upstream.requests if seen.message and seen.message.get("id") == "q1"]) == 1
+    )
+
+
 @pytest.mark.rule("PROMOTE-2")
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_legacy_client_cancels_it(tmp_path: Path, era: str) -> None:
@@ -565,3 +609,24 @@ async def test_a_subscription_has_what_the_shim_and_what_the_server_say(tmp_path
                 await feed.result({"resultType": "complete"})
                 [over] = await stream.rest()
                 assert (over["id"], over["result"]["resultType"]) == ("L", "complete")
+
+
+@pytest.mark.rule("PROMOTE-1", "ML-LISTEN", "MM-1")
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("tasks", [NAMED, {**NAMED, "promote_after_ms": 500}], ids=["at once", "in a while"])
+async def test_one_that_is_promoted_later_is_heard_too(
+    tmp_path: Path, era: str, tasks: Mapping[str, Any]
+) -> None:
+    async with world(tmp_path, era, tasks) as one:
+        call = one.upstream.stream("tools/call")
+        async with one.modern.stream(LISTEN, {"notifications": [TOLD]}, id="L") as stream:
+            assert (await stream.message())["params"]["notifications"] == {"taskIds": []}
+            made = asyncio.create_task(one.made())
+            await call.opened()
+            one.clock.advance(500)
+            task_id = await made
+            first = (await stream.message())["params"]
+            assert (first["taskId"], first["status"]) == (task_id, "working")
+            await call.result(text("done"))
+            ended = (await stream.message())["params"]
+            assert (ended["taskId"], ended["status"]) == (task_id, "completed")

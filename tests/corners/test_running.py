@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import pytest
 from shim.app import App, running
 from shim.audit.sink import FileSink
 from tests.client import LegacyClient, ModernClient
+from tests.corners.lm import DISCOVER
 from tests.corners.ml import ALICE, TOOLS
-from tests.scripted import Broken, Error, Raw, Scripted, text
+from tests.scripted import Broken, Error, Raw, Scripted, scripted, text
 from tests.shim import config_for
 
 MINUTE_MS = 60_000
@@ -130,3 +132,22 @@ async def test_requests_to_the_upstream_are_counted_by_method_and_outcome(
             metrics = await response.text()
     labels = f'method="tools/call",outcome="{outcome}",upstream="main"'
     assert f"taskshim_upstream_requests_total{{{labels}}} 1.0" in metrics
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.rule("LM-STREAM", "LL-1")
+@pytest.mark.parametrize("dialect", ["experimental", "sep-2663"])
+async def test_a_get_stream_does_not_hold_the_stop(tmp_path: Path, dialect: str) -> None:
+    """The end of the stream is the end of its answer, long before `limits.shutdown_ms` is over."""
+    async with AsyncExitStack() as outlives, scripted(sessions=dialect == "experimental") as upstream:
+        upstream.on("server/discover", DISCOVER)
+        upstream.stream("GET")
+        sections: dict[str, Any] = {"upstream": {"dialect": dialect}, "limits": {"shutdown_ms": 600_000}}
+        async with running(config_for(upstream.url, tmp_path, **sections)) as app:
+            client = await outlives.enter_async_context(LegacyClient(app.url, headers=ALICE))
+            await client.initialize()
+            stream = await outlives.enter_async_context(client.get())
+            assert stream.status == 200
+        assert await stream.rest() == []  # a whole answer: one that breaks off raises
+    events = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    assert {one.get("outcome") for one in events if one["event"] == "request"} == {"ok"}

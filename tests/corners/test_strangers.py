@@ -11,7 +11,9 @@ import pytest
 
 from shim.app import App, running
 from tests.client import LegacyClient, ModernClient, Reply
+from tests.corners.identities import IDENTITIES
 from tests.corners.ml import ALICE
+from tests.provider import Provider
 from tests.scripted import Scripted, task, tool
 from tests.shim import config_for
 
@@ -202,6 +204,38 @@ async def test_a_session_does_not_reach_nobodys_task(
     upstream: Scripted, tmp_path: Path, owner: str, way: str
 ) -> None:
     await neither_sees_nor_moves(upstream, tmp_path, "experimental", OWNERS[owner], BARE_WAYS[way])
+
+
+OWNERS_WITH: dict[str, Callable[[dict[str, str]], Owner]] = {
+    "modern": modern_owner, "legacy": legacy_owner, "four-state": four_state_owner,
+}  # fmt: skip
+
+
+@pytest.mark.rule("OWN-CHECK", "OWN-ID", "LL-OWN")
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("owner", OWNERS_WITH)
+@pytest.mark.parametrize("source", IDENTITIES)
+async def test_a_stranger_by_every_source(
+    upstream: Scripted, provider: Provider, tmp_path: Path, source: str, owner: str, dialect: str
+) -> None:
+    two = IDENTITIES[source](provider)
+    ways = strangers(two.bob)
+    async with house(upstream, tmp_path, dialect, identity=two.identity) as at:
+        await OWNERS_WITH[owner](two.alice)(at)
+        for way, ready in ways.items():
+            touch = await ready(at)
+            so_far = len(upstream.requests)
+            foreign, unknown = await touch(TASK), await touch(NONE)
+            assert foreign.error["code"] == -32602, way
+            assert seen_by_client(foreign) == seen_by_client(unknown), way
+            passed = b"".join(one.body for one in upstream.requests[so_far:])
+            assert TASK.encode() not in passed, way
+        listed = [
+            (await (await at.seated(headers)).request("tasks/list")).result["tasks"]
+            for headers in (two.alice, two.bob)
+        ]
+        assert [[one["taskId"] for one in tasks] for tasks in listed] == [[TASK], []]
+    assert denials(tmp_path) == ["not_owner", "unknown_task"] * len(ways)
 
 
 EVERY = "notifications/tasks"

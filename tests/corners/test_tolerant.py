@@ -305,9 +305,9 @@ async def mm_listen_to_names(upstream: Scripted, folder: Path) -> Any:
     del upstream
     async with mm.corner(folder) as corner:
         await corner.create()
-        stream = corner.upstream.stream("subscriptions/listen")
-        async with corner.client.stream("subscriptions/listen", {"notifications": ["notifications/tasks"]}):
-            assert mm.sent(await stream.opened()) == {"notifications": {"taskIds": [mm.TASK]}}
+        names = {"notifications": ["notifications/tasks"]}
+        async with corner.client.stream("subscriptions/listen", names) as stream:
+            assert (await stream.message())["params"]["notifications"] == {"taskIds": [mm.TASK]}
     return corner
 
 

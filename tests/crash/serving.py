@@ -39,7 +39,8 @@ async def shim(
         if process.returncode is None:
             process.kill()
         await process.wait()
-        await drain
+        with (folder / "shim.log").open("ab") as log:
+            log.write(said + await drain)
 
 
 def audit_of(folder: Path) -> Path:

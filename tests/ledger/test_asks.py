@@ -56,6 +56,16 @@ async def test_only_what_is_outstanding_is_sent_again(ledger: SqliteLedger) -> N
     assert await ledger.asks("s") == []
 
 
+async def test_what_the_server_would_not_have_is_asked_anew(ledger: SqliteLedger) -> None:
+    await ledger.add_input(new_input(1, "k"))
+    await ledger.ask(SENT, unless_since_ms=0)
+    await ledger.answer_input(1, "k", b"{}", by="session")
+    await ledger.release_input(1, "k")
+    assert await ledger.asks_of(1) == []
+    anew = replace(SENT, request_id=b'"ts-1-2"')
+    assert await ledger.ask(anew, unless_since_ms=4) == anew
+
+
 async def test_a_local_task_becomes_the_servers(ledger: SqliteLedger) -> None:
     row = await ledger.create_task(replace(new_task("a"), local=True))
     kept = await ledger.create_task(replace(new_task("b"), local=True))

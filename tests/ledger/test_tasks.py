@@ -1,4 +1,6 @@
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +139,7 @@ async def test_pages_are_the_callers_own_newest_first(ledger: SqliteLedger) -> N
 async def test_nobody_has_no_list(ledger: SqliteLedger) -> None:
     await ledger.create_task(new_task("t", caller=NOBODY))
     assert await ledger.list_tasks(NOBODY, after=None, limit=10) == []
+    assert await ledger.open_tasks_of(NOBODY, limit=10) == []
 
 
 async def test_a_list_carries_no_payloads_and_no_tombstones(ledger: SqliteLedger) -> None:
@@ -157,8 +160,8 @@ async def test_results_of_a_page_come_in_one_read(ledger: SqliteLedger) -> None:
     assert await ledger.results([]) == {}
 
 
-@pytest.mark.parametrize("session", [None, "cs"])
-async def test_a_page_is_found_by_its_index(ledger: SqliteLedger, path: Path, session: str | None) -> None:
+async def plan_of(ledger: SqliteLedger, path: Path, reading: Callable[[], Awaitable[Any]]) -> str:
+    """How SQLite finds what a reading asks for."""
     statements: list[tuple[str, tuple[Any, ...]]] = []
     read = ledger._db.read
 
@@ -167,12 +170,47 @@ async def test_a_page_is_found_by_its_index(ledger: SqliteLedger, path: Path, se
         return await read(sql, *values)
 
     ledger._db.read = listen  # type: ignore[method-assign]
-    await ledger.list_tasks(ALICE, after=5, limit=10, client_session=session)
+    await reading()
     [(sql, values)] = statements
-    plan = " ".join(str(row[-1]) for row in on_disk(path, f"EXPLAIN QUERY PLAN {sql}", *values))
+    return " ".join(str(row[-1]) for row in on_disk(path, f"EXPLAIN QUERY PLAN {sql}", *values))
+
+
+@pytest.mark.parametrize("session", [None, "cs"])
+async def test_a_page_is_found_by_its_index(ledger: SqliteLedger, path: Path, session: str | None) -> None:
+    page = partial(ledger.list_tasks, ALICE, after=5, limit=10, client_session=session)
+    plan = await plan_of(ledger, path, page)
     assert "SCAN" not in plan
     assert "TEMP B-TREE" not in plan
     assert "pk<?" in plan
+
+
+async def test_a_callers_open_tasks_are_found_without_the_ended_ones(ledger: SqliteLedger) -> None:
+    for n in range(6):
+        await ledger.create_task(new_task(f"a{n}", client_session=f"cs-{n % 2}"))
+        await ledger.create_task(new_task(f"b{n}", caller=BOB, client_session="cs-0"))
+    for name in ("a0", "a1"):
+        ended = (await ledger.lookup(ALICE, name)).row
+        assert ended is not None
+        await see(ledger, ended.pk, Status.COMPLETED)
+    found = {session: await ledger.open_tasks_of(ALICE, client_session=session, limit=3) for session in OF}
+    assert {of: [row.task_id for row in rows] for of, rows in found.items()} == OF
+    assert await ledger.has_open_tasks(ALICE, "cs-0")
+    assert not await ledger.has_open_tasks(ALICE, "cs-2")
+
+
+OF = {None: ["a2", "a3", "a4"], "cs-0": ["a2", "a4"], "cs-1": ["a3", "a5"], "cs-2": []}
+"""Alice's open tasks by session; of all of them the first three."""
+
+
+@pytest.mark.parametrize("session", [None, "cs"])
+async def test_open_tasks_are_found_by_their_index(
+    ledger: SqliteLedger, path: Path, session: str | None
+) -> None:
+    plan = await plan_of(ledger, path, partial(ledger.open_tasks_of, ALICE, client_session=session, limit=10))
+    assert "SCAN" not in plan
+    assert ("client_session=?" in plan, "TEMP B-TREE" in plan) == (
+        (True, False) if session else (False, True)
+    )
 
 
 @pytest.mark.rule("DUR-5")

@@ -12,6 +12,8 @@ from tests.peers.venvs import node_bin
 
 LEGACY_VERSION = "2025-11-25"
 MODERN_VERSION = "2026-07-28"
+EXTENSION = "extension"
+"""What the suite says in place of a version of scenarios that belong to an extension."""
 TASK_SCENARIOS = (
     "tasks-lifecycle",
     "tasks-capability-negotiation",
@@ -20,6 +22,7 @@ TASK_SCENARIOS = (
     "tasks-mrtr-input",
     "tasks-request-headers",
     "tasks-dispatch-and-envelope",
+    "tasks-status-notifications",
     "tasks-required-task-error",
     "tasks-mrtr-composition",
 )

@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from tests import planted
+
 HERE = Path(__file__).parent
 
 
@@ -98,7 +100,8 @@ async def _said(python: Path, script: str, *args: str, log: Path | None) -> str:
 
 
 def _flags(headers: dict[str, str] | None) -> list[str]:
-    return [f"--header={name}={value}" for name, value in (headers or {}).items()]
+    planted.sending(headers or {})
+    return [f"--header={name}={value}" for name, value in {**planted.HEADERS, **(headers or {})}.items()]
 
 
 async def _start(python: Path, script: str, *args: str, log: Path | None) -> asyncio.subprocess.Process:

@@ -27,7 +27,7 @@ TABLE: list[Fault] = [
     (errors.too_large(5), ClientFault, -32600, 413, 413),
     (errors.unsupported_media("text/plain"), ClientFault, -32600, 415, 415),
     (errors.forbidden_origin("Origin"), ClientFault, -32600, 403, 403),
-    (errors.unauthorized("a key is required"), ClientFault, -32600, 401, 401),
+    (errors.unauthorized("a key is required", (), reason="credential"), ClientFault, -32600, 401, 401),
     (errors.too_many("too many sessions", retry_after_s=3), ClientFault, -32603, 429, 429),
     (errors.all_in_use("too many sessions", retry_after_s=3), ClientFault, -32603, 503, 503),
     (errors.no_such_endpoint("/x"), ClientFault, -32601, 404, 404),
@@ -89,7 +89,10 @@ def test_an_unknown_task_has_one_answer() -> None:
 @pytest.mark.parametrize(
     ("error", "header"),
     [
-        (errors.unauthorized("no", "Bearer realm=x"), ("WWW-Authenticate", "Bearer realm=x")),
+        (
+            errors.unauthorized("no", ("Bearer realm=x",), reason="credential"),
+            ("WWW-Authenticate", "Bearer realm=x"),
+        ),
         (errors.too_many("no", retry_after_s=3), ("Retry-After", "3")),
         (errors.not_allowed("POST, GET"), ("Allow", "POST, GET")),
     ],

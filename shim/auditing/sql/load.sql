@@ -11,8 +11,9 @@ WITH read AS (
             era: 'VARCHAR', dialect: 'VARCHAR', upstream: 'VARCHAR', upstream_era: 'VARCHAR', corner: 'VARCHAR',
             method: 'VARCHAR', tool: 'VARCHAR', task_id: 'VARCHAR', outcome: 'VARCHAR', code: 'BIGINT',
             http_status: 'INTEGER', legacy: 'BOOLEAN', legacy_features: 'VARCHAR[]',
-            via: 'VARCHAR', "to": 'VARCHAR', age_ms: 'BIGINT', reason: 'VARCHAR', rule: 'VARCHAR',
+            upstream_ms: 'DOUBLE', via: 'VARCHAR', "to": 'VARCHAR', age_ms: 'BIGINT', reason: 'VARCHAR', rule: 'VARCHAR',
             field: 'VARCHAR', detail: 'VARCHAR', count: 'BIGINT', dropped: 'BIGINT',
+            other: 'VARCHAR', path: 'VARCHAR', kind: 'VARCHAR',
             connected: 'STRUCT(caller VARCHAR, caller_kind VARCHAR, client STRUCT(name VARCHAR, version VARCHAR), count BIGINT)[]',
             waiting: 'STRUCT(caller VARCHAR, caller_kind VARCHAR, client STRUCT(name VARCHAR, version VARCHAR), era VARCHAR, method VARCHAR, count BIGINT)[]'
         }
@@ -23,5 +24,5 @@ SELECT
     caller, caller_kind, caller_label, client.name AS client, client.version AS version,
     era, dialect, upstream, upstream_era, corner, method, tool, task_id, outcome, code, http_status,
     coalesce(legacy, era = 'legacy') AS legacy, coalesce(legacy_features, []) AS features,
-    via, "to", age_ms, reason, rule, field, detail, count, dropped, connected, waiting
+    upstream_ms, via, "to", age_ms, reason, rule, field, detail, count, dropped, other, path, kind, connected, waiting
 FROM read;

@@ -5,7 +5,7 @@ before the question is sent. A plain call's question lives as long as the call d
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 
 from shim.config import Config
 from shim.fronts.hosted.streams import EventIds, Streams, reached
@@ -13,6 +13,7 @@ from shim.hub import rawjson
 from shim.hub.status import TERMINAL
 from shim.ledger.records import AskRow, InputRow, InputState, SessionRow, TaskRow
 from shim.tasks.questions import KINDS, as_response
+from shim.tasks.refusal import refused
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Context
 from shim.wire.envelope import legacy_question, question_params, with_related_task
@@ -23,6 +24,8 @@ from shim.wire.jsonrpc import Response, write_notification, write_request
 Say = Callable[[bytes, str], Awaitable[None]]
 """Sends a message under an event id over one stream."""
 
+_REFUSALS: Mapping[str, bytes] = {"elicitation": b'{"action":"cancel"}', "roots": b'{"roots":[]}'}
+"""What an error becomes as an answer to a question; a sampling can only be answered."""
 _ALL: Sequence[InputState] = ("outstanding", "answered", "delivered", "closed")
 
 
@@ -58,19 +61,22 @@ class Asking:
                 if asked.key in sent and asked.by != "session":
                     await self._call_off(sent[asked.key], say)
                 sent.pop(asked.key, None)
-            elif asked.kind in session.kinds and asked.key not in sent:
+            elif asked.kind in session.kinds and not _stands(sent.get(asked.key), asks):
                 await self._send(row, asked, session, say, sent, asks, related=related)
 
-    async def back(self, session_id: str, last_event_id: str | None) -> dict[int, dict[str, AskRow]]:
+    async def back(
+        self, session_id: str, last_event_id: str | None, carried: Container[str] | None
+    ) -> dict[int, dict[str, AskRow]]:
         """Give the questions, by task, that a client which comes back has had, by its `Last-Event-ID`.
 
-        What that id shows to be lost is due at once; without one, nothing is known.
+        What that id shows to be lost is due at once; without one, nothing is known. `carried` are the events
+        of the stream, where they are known: what went over another is none of its business.
         """
         had: dict[int, dict[str, AskRow]] = {}
         for one in await self._ledger.asks(session_id) if last_event_id else ():
             if reached(last_event_id or "", one.event_id):
                 had.setdefault(one.task_pk, {})[one.key] = one
-            else:
+            elif carried is None or one.event_id in carried:
                 await self._ledger.ask_is_due(one)
         return had
 
@@ -151,24 +157,26 @@ class Asking:
             return
         ctx.trace.task_id = row.task_id
         ctx.trace.feature("server request")
-        if message.result is None and asked.kind == "sampling":
-            ctx.trace.loss("LM-INPUT", "error")  # the new API has no refusal of a sampling: it stays open
-            return
-        responses = {ask.key: _answer(asked.kind, message)}
-        await self._tasks.questions.answer(ctx, row, responses, by="session")
+        if message.result is None and asked.kind not in _REFUSALS:
+            await self._tasks.refuse(ctx, row, asked, message.error)
+        else:
+            responses = {ask.key: _answer(asked.kind, message)}
+            await self._tasks.questions.answer(ctx, row, responses, by="session")
         self._tasks.observer.forget(row.pk)
         self._streams.wake(row.client_session)
 
 
+def _stands(sent: AskRow | None, asks: Sequence[AskRow]) -> bool:
+    """Whether a question is on its way; one whose answer the server refused is to be asked anew."""
+    return sent is not None and any(one.request_id == sent.request_id for one in asks)
+
+
 def _answer(kind: str, message: Response) -> bytes:
     """Give a client's answer as the new API has it: an error has no place there. Raises UpstreamFault."""
-    if message.result is not None:
-        return message.result
-    if kind == "elicitation":
-        return b'{"action":"cancel"}'
-    if kind == "roots":
-        return b'{"roots":[]}'
-    raise UpstreamFault(-32603, "the client refused a question, which the new API cannot carry", 502)
+    answer = message.result or _REFUSALS.get(kind)
+    if answer is None:
+        raise refused(kind, message.error)
+    return answer
 
 
 def _cannot(whom: str) -> UpstreamFault:

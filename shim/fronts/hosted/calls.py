@@ -15,13 +15,14 @@ from shim.hub import rawjson
 from shim.hub.rawjson import Members
 from shim.hub.status import TERMINAL
 from shim.ledger.records import AskRow, TaskRow
+from shim.tasks.create import has_room, no_room
 from shim.tasks.recording import record
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Created, Upstream
 from shim.wire.errors import UpstreamFault
 from shim.wire.hosting import legacy_result, missing_resource
 from shim.wire.jsonrpc import Notification, Response, write_error, write_result
-from shim.wire.modern import more_input
+from shim.wire.modern import more_input, wants_tasks
 
 _CALL = "tools/call"
 _CANCELLED = (-32603, "task was cancelled")
@@ -82,11 +83,15 @@ class Calls:
 
     async def _called(self, asked: Asked, params: Members) -> Response | TaskRow:
         """Call a tool; a task that comes of it is written down, also when its client has left (ML-CLOSE)."""
-        made = await self._upstream.create(asked.ctx, params, None)
+        ctx, room = asked.ctx, self._tasks.room
+        ctx.takes_tasks = await has_room(room, ctx)
+        made = await self._upstream.create(ctx, params, None)
         if not isinstance(made, Created):
+            if not ctx.takes_tasks and wants_tasks(made.response.error):
+                raise no_room(ctx)
             return made.response
         return await record(
-            self._tasks.room, asked.ctx, self._upstream, made.reading, session_id=None, driven=False,
+            room, ctx, self._upstream, made.reading, session_id=None, driven=False,
             tool=rawjson.string(params.get("name")), meta=made.meta,
         )  # fmt: skip
 

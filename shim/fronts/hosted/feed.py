@@ -1,18 +1,22 @@
-"""The GET stream of a session that the shim serves itself (LM-STREAM, LM-INPUT).
+"""The GET stream of a session that the shim serves itself (LM-STREAM, LM-INPUT, LM-RESUME).
 
 It carries what concerns the session's tasks, changes of state and questions, and what the server announces.
+When its client leaves it goes on for a while without one, and what it then says is kept for who comes back
+with the id of its last event. Questions are not kept: they are sent again, on whichever stream is there.
 """
 
 import asyncio
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aiohttp import web
 
 from shim.config import Config
 from shim.fronts.hosted.asking import Asking
 from shim.fronts.hosted.listening import Listening
+from shim.fronts.hosted.replay import Kept, Replays
 from shim.fronts.hosted.streams import EventIds, Open, Streams
+from shim.fronts.open_streams import OpenStreams
 from shim.fronts.reply import Reply
 from shim.hub.codec import write_task
 from shim.hub.dialect import Dialect
@@ -22,7 +26,11 @@ from shim.ledger.records import AskRow, SessionRow, TaskRow
 from shim.tasks.service import Tasks
 from shim.tasks.view import task_of, with_tool_error
 from shim.upstreams.base import Context
+from shim.wire.era import knows_tasks
 from shim.wire.jsonrpc import write_notification
+
+Had = dict[int, dict[str, AskRow]]
+"""The questions, by task and key, that went over the connection."""
 
 
 @dataclass(slots=True)
@@ -31,7 +39,21 @@ class _Shown:
 
     row: TaskRow
     watch: contextlib.ExitStack
-    sent: dict[str, AskRow]
+
+
+@dataclass(slots=True)
+class _Channel:
+    """A session's stream, whether its client is there or not."""
+
+    ctx: Context
+    session: SessionRow
+    dialect: Dialect
+    stream: Open
+    kept: Kept
+    listening: asyncio.Task[None]
+    shown: dict[int, _Shown] = field(default_factory=dict)
+    away: asyncio.Task[None] | None = None
+    """Goes on while its client is away."""
 
 
 class Feed:
@@ -39,56 +61,127 @@ class Feed:
 
     def __init__(
         self, config: Config, tasks: Tasks, asking: Asking, listening: Listening, events: EventIds,
-        streams: Streams,
+        streams: Streams, replays: Replays, open_streams: OpenStreams,
     ) -> None:  # fmt: skip
         self._keepalive_s = config.legacy.keepalive_ms / 1000
-        self._tool_error_status = config.legacy.tool_error_status
-        self._tasks_at_most = config.limits.open_tasks_per_caller
+        self._config = config
         self._tasks = tasks
         self._asking = asking
         self._listening = listening
         self._events = events
         self._streams = streams
+        self._replays = replays
+        self._open_streams = open_streams
+        self._channels: dict[str, _Channel] = {}
 
     async def serve(
         self, ctx: Context, reply: Reply, session: SessionRow, dialect: Dialect, last_event_id: str | None
     ) -> web.StreamResponse:
-        """Send until the client leaves or the session is closed. Raises ClientFault for a second stream."""
-        with self._streams.opening(session.session_id) as stream:
+        """Send until the client leaves, the session is closed or the shim stops. Raises ShimError."""
+        with self._streams.opening(session.session_id) as stream, self._open_streams.ending(stream.wake):
             await reply.open_stream()
-            had = await self._asking.back(session.session_id, last_event_id)
-            shown: dict[int, _Shown] = {}
-            listening = self._tasks.room.start(
-                self._listening.run(ctx, session.session_id, stream), "listen for a session"
-            )
+            channel, missed = await self._channel(ctx, session, dialect, stream, last_event_id)
             try:
-                while not await self._closed(session):
-                    await self._follow(ctx, session, stream, shown, had)
-                    for pk in list(shown):
-                        if (await self._look(shown[pk], session, dialect, reply)).status in TERMINAL:
-                            shown.pop(pk).watch.close()
-                    while stream.news:
-                        await reply.event(stream.news.popleft(), self._events.next())
-                    await self._rest(stream, reply)
-            finally:
-                listening.cancel()
-                for one in shown.values():
-                    one.watch.close()
+                carried = {event_id for _, event_id, _ in channel.kept.events} or None
+                had = await self._asking.back(session.session_id, last_event_id, carried)
+                for event_id, message in missed:
+                    ctx.trace.rule("LM-RESUME")
+                    await reply.event(message, event_id)
+                if not channel.kept.events and knows_tasks(session.version):
+                    await self._prime(channel, reply)
+                await self._run(channel, reply, had)
+            except BaseException:
+                self._leave(channel)
+                raise
+            self._end(channel)
         return await reply.end_stream()
+
+    # -- a stream and its client -----------------------------------------------------------------
+
+    async def _channel(
+        self, ctx: Context, session: SessionRow, dialect: Dialect, stream: Open, last_event_id: str | None
+    ) -> tuple[_Channel, list[tuple[str, bytes]]]:
+        """Give the stream that a client comes back to, and what it has missed; else a new one."""
+        channel = self._channels.get(session.session_id)
+        if channel is not None and channel.away is not None:
+            channel.away.cancel()
+            await asyncio.wait([channel.away])
+            channel = self._channels.get(session.session_id)  # it may have ended in that moment
+        if channel is not None:
+            missed = self._replays.after(channel.kept, last_event_id)
+            if missed is not None:
+                return channel, missed
+            self._end(channel)
+            stream.news.clear()  # a client that does not say where it was begins anew
+        stream.stays = True
+        listening = self._listening.run(ctx, session.session_id, stream)
+        channel = self._channels[session.session_id] = _Channel(
+            ctx, session, dialect, stream, self._replays.own(session.session_id),
+            self._tasks.room.start(listening, "listen for a session"),
+        )  # fmt: skip
+        return channel, []
+
+    async def _prime(self, channel: _Channel, reply: Reply) -> None:
+        """Give the client an id to come back with, before there is anything to say."""
+        event_id = self._events.next()
+        self._replays.add(channel.kept, event_id, None)
+        await reply.prime(event_id)
+
+    def _leave(self, channel: _Channel) -> None:
+        """Let a stream go on without its client, if that has an id to come back with."""
+        if channel.kept.events and not self._open_streams.stopping:
+            channel.away = self._tasks.room.start(self._go_on(channel), "a stream without its client")
+        else:
+            self._end(channel)
+
+    async def _go_on(self, channel: _Channel) -> None:
+        """Keep what the stream says while its client is away, for `legacy.replay_ms`."""
+        running = asyncio.ensure_future(self._run(channel, None, {}))
+        nap = asyncio.ensure_future(self._tasks.room.clock.sleep_ms(self._config.legacy.replay_ms))
+        try:
+            await asyncio.wait((running, nap), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            nap.cancel()
+            running.cancel()
+            await asyncio.wait((running,))
+        self._end(channel)
+
+    def _end(self, channel: _Channel) -> None:
+        channel.listening.cancel()
+        for one in channel.shown.values():
+            one.watch.close()
+        self._replays.drop(channel.kept)
+        session_id = channel.session.session_id
+        if self._channels.get(session_id) is channel:
+            del self._channels[session_id]
+            self._streams.forget(session_id)
+
+    # -- what it says ----------------------------------------------------------------------------
+
+    async def _run(self, channel: _Channel, reply: Reply | None, had: Had) -> None:
+        """Say what is new; without a client it is kept only, and nothing is asked."""
+        shown, stream = channel.shown, channel.stream
+        while not self._open_streams.stopping and not await self._closed(channel.session):
+            await self._follow(channel)
+            for pk in list(shown):
+                if (await self._look(channel, shown[pk], reply, had)).status in TERMINAL:
+                    shown.pop(pk).watch.close()
+                    had.pop(pk, None)
+            while stream.news:
+                await self._say(channel, stream.news.popleft(), reply)
+            await self._rest(stream, reply)
 
     async def _closed(self, session: SessionRow) -> bool:
         row = await self._tasks.room.ledger.session(session.session_id)
         return row is None or row.closed
 
-    async def _follow(
-        self, ctx: Context, session: SessionRow, stream: Open, shown: dict[int, _Shown],
-        had: dict[int, dict[str, AskRow]],
-    ) -> None:  # fmt: skip
+    async def _follow(self, channel: _Channel) -> None:
         """Watch the session's open tasks, and those it asked for whose own session is not there."""
-        ledger = self._tasks.room.ledger
-        rows = await ledger.list_tasks(
-            ctx.caller.key, after=None, limit=self._tasks_at_most, client_session=session.session_id
-        )
+        ledger, stream, shown = self._tasks.room.ledger, channel.stream, channel.shown
+        rows = await ledger.open_tasks_of(
+            channel.ctx.caller.key, client_session=channel.session.session_id,
+            limit=self._config.limits.open_tasks_per_caller,
+        )  # fmt: skip
         for pk in [pk for pk in stream.touched if pk not in shown]:
             row = await ledger.own_task(pk)
             if row.status in TERMINAL:
@@ -96,28 +189,46 @@ class Feed:
             elif not self._streams.is_open(row.client_session):
                 rows.append(row)
         for row in rows:
-            if row.status not in TERMINAL and row.pk not in shown:
-                one = shown[row.pk] = _Shown(row, contextlib.ExitStack(), had.pop(row.pk, {}))
+            if row.pk not in shown:
+                one = shown[row.pk] = _Shown(row, contextlib.ExitStack())
                 one.watch.enter_context(self._tasks.watchers.watching(row, stream.wake))
 
-    async def _look(self, one: _Shown, session: SessionRow, dialect: Dialect, reply: Reply) -> TaskRow:
+    async def _look(self, channel: _Channel, one: _Shown, reply: Reply | None, had: Had) -> TaskRow:
         """Say what is new of a task: its questions before its state, as servers do."""
-        row = await self._tasks.room.ledger.own_task(one.row.pk)
-        await self._asking.task(row, session, reply.event, one.sent, related=dialect.related_task)
+        ledger, dialect = self._tasks.room.ledger, channel.dialect
+        row = await ledger.own_task(one.row.pk)
+        if reply is not None:
+            sent = had.setdefault(row.pk, {})
+
+            async def say(message: bytes, event_id: str) -> None:
+                self._replays.add(channel.kept, event_id, None)
+                await reply.event(message, event_id)
+
+            await self._asking.task(row, channel.session, say, sent, related=dialect.related_task)
         changed = (row.status, row.status_message) != (one.row.status, one.row.status_message)
-        if changed and dialect.carries.announces and dialect.methods.status_notification:
-            asked = () if row.status in TERMINAL else await self._tasks.room.ledger.inputs(row.pk)
-            task = write_task(dialect, with_tool_error(task_of(row, asked), self._tool_error_status))
-            note = write_notification(dialect.methods.status_notification, members(task))
-            await reply.event(note, self._events.next())
         one.row = row
+        if changed and dialect.carries.announces and dialect.methods.status_notification:
+            asked = () if row.status in TERMINAL else await ledger.inputs(row.pk)
+            task = write_task(
+                dialect, with_tool_error(task_of(row, asked), self._config.legacy.tool_error_status)
+            )
+            note = write_notification(dialect.methods.status_notification, members(task))
+            await self._say(channel, note, reply)
         return row
 
-    async def _rest(self, stream: Open, reply: Reply) -> None:
+    async def _say(self, channel: _Channel, message: bytes, reply: Reply | None) -> None:
+        """Say something that may be said again to a client that comes back."""
+        event_id = self._events.next()
+        self._replays.add(channel.kept, event_id, message)
+        if reply is not None:
+            await reply.event(message, event_id)
+
+    async def _rest(self, stream: Open, reply: Reply | None) -> None:
         """Wait for news; a comment keeps a quiet stream alive."""
         try:
-            async with asyncio.timeout(self._keepalive_s):
+            async with asyncio.timeout(self._keepalive_s if reply is not None else None):
                 await stream.wake.wait()
         except TimeoutError:
-            await reply.comment()
+            if reply is not None:
+                await reply.comment()
         stream.wake.clear()

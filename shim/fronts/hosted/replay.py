@@ -1,7 +1,8 @@
-"""Streams of calls that can be taken up again: what a client missed is kept for a while (LM-RESUME).
+"""Streams that can be taken up again: what a client missed is kept for a while (LM-RESUME).
 
 A call whose stream has carried an event id goes on when its client's connection breaks; a GET with
-`Last-Event-ID` gets the rest of it. Everything is bounded, by count, bytes and time.
+`Last-Event-ID` gets the rest of it. What a session's own stream said is kept here too. Everything is bounded,
+by count, bytes and time.
 """
 
 import asyncio
@@ -21,13 +22,13 @@ Call = asyncio.Task[web.StreamResponse]
 
 @dataclass(slots=True, eq=False)
 class Kept:
-    """What one call's stream has carried."""
+    """What one stream has carried."""
 
     session_id: str
-    reply: Reply
-    """Where it goes at first."""
-    events: deque[tuple[int, str, bytes]] = field(default_factory=deque)
-    """Place in the stream, id, message."""
+    reply: Reply | None
+    """Where a call's goes at first; None for the session's own."""
+    events: deque[tuple[int, str, bytes | None]] = field(default_factory=deque)
+    """Place in the stream, id, message; None in place of one that is not sent again from here."""
     count: int = 0
     ended: bool = False
     left_ms: int | None = None
@@ -36,7 +37,7 @@ class Kept:
 
 
 class Replays:
-    """Keeps the streams of calls."""
+    """Keeps the streams of calls and sessions."""
 
     def __init__(self, config: Config, room: Room, ids: EventIds) -> None:
         self._config = config
@@ -51,22 +52,36 @@ class Replays:
 
         def carried(message: bytes, event_id: str | None) -> str:
             event_id = event_id or self._ids.next()
-            self._add(kept, event_id, message)
+            self.add(kept, event_id, message)
             return event_id
 
         reply.keep(carried)
         return kept
 
+    def own(self, session_id: str) -> Kept:
+        """Keep what a session's own stream will carry, until it is dropped."""
+        return Kept(session_id, None)
+
+    def after(self, kept: Kept, last_event_id: str | None) -> list[tuple[str, bytes]] | None:
+        """Give what a stream has carried since an event, by id; None where that is not kept any more."""
+        at = next((place for place, one, _ in kept.events if one == last_event_id), None)
+        if at is None:
+            return None
+        return [(one, said) for place, one, said in kept.events if place > at and said is not None]
+
     def find(self, session_id: str, last_event_id: str | None) -> Kept | None:
-        """Give the session's stream that carried an event, if it is still kept."""
+        """Give the call's stream in a session that carried an event, if it is still kept."""
         for kept in self._kept.values() if last_event_id else ():
+            if kept.reply is None:
+                continue
             if kept.session_id == session_id and any(one == last_event_id for _, one, _ in kept.events):
                 return kept
         return None
 
     async def serve(self, kept: Kept, reply: Reply, last_event_id: str) -> web.StreamResponse:
         """Send the rest of a stream after an event. Whoever read it before reads no more."""
-        kept.reply.let_go()
+        if kept.reply is not None:
+            kept.reply.let_go()
         kept.reply, kept.left_ms = reply, None
         at = next(place for place, one, _ in kept.events if one == last_event_id)
         keepalive_s = self._config.legacy.keepalive_ms / 1000
@@ -75,7 +90,8 @@ class Replays:
             while True:
                 for place, event_id, message in [one for one in kept.events if one[0] > at]:
                     at = place
-                    await reply.event(message, event_id)
+                    if message is not None:
+                        await reply.event(message, event_id)
                 if kept.ended and (not kept.events or kept.events[-1][0] <= at):
                     return await reply.end_stream()
                 kept.wake.clear()
@@ -121,20 +137,22 @@ class Replays:
 
     async def _forget(self, kept: Kept) -> None:
         await self._room.clock.sleep_ms(self._config.legacy.replay_ms)
-        self._drop(kept)
+        self.drop(kept)
 
-    def _add(self, kept: Kept, event_id: str, message: bytes) -> None:
+    def add(self, kept: Kept, event_id: str, message: bytes | None) -> None:
+        """Keep an event of a stream; of too many the oldest go, and at the limit the oldest stream."""
         kept.count += 1
         kept.events.append((kept.count, event_id, message))
         self._kept.setdefault(id(kept), kept)
-        self._bytes += len(message)
+        self._bytes += len(message or b"")
         if len(kept.events) > self._config.limits.replay_events:
-            self._bytes -= len(kept.events.popleft()[2])
+            self._bytes -= len(kept.events.popleft()[2] or b"")
         while self._bytes > self._config.limits.replay_bytes and self._kept:
-            self._drop(next(iter(self._kept.values())))
+            self.drop(next(iter(self._kept.values())))
         kept.wake.set()
 
-    def _drop(self, kept: Kept) -> None:
+    def drop(self, kept: Kept) -> None:
+        """Forget what a stream has carried."""
         if self._kept.pop(id(kept), None) is not None:
-            self._bytes -= sum(len(message) for _, _, message in kept.events)
+            self._bytes -= sum(len(message or b"") for _, _, message in kept.events)
             kept.events.clear()

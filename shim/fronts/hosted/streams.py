@@ -46,7 +46,7 @@ def _order(event_id: str) -> tuple[int, int] | None:
 
 @dataclass(slots=True)
 class Open:
-    """A session's GET stream."""
+    """A session's GET stream, for as long as it is there."""
 
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     asked: asyncio.Event = field(default_factory=asyncio.Event)
@@ -55,6 +55,10 @@ class Open:
     """Tasks of other sessions of the caller that this one asked for last."""
     news: deque[bytes] = field(default_factory=lambda: deque(maxlen=_NEWS))
     """Notifications of the server that wait to be sent."""
+    read: bool = False
+    """True while its client reads it."""
+    stays: bool = False
+    """True where it goes on when its client has left."""
 
 
 class Streams:
@@ -65,18 +69,29 @@ class Streams:
 
     @contextmanager
     def opening(self, session_id: str) -> Iterator[Open]:
-        """Hold a session's one stream. Raises ClientFault for a second one."""
-        if session_id in self._open:
+        """Hold a session's one stream while its client reads it. Raises ClientFault for a second reader."""
+        if self.is_open(session_id):
             raise ClientFault(_INVALID_REQUEST, "this session's stream is open already", _CONFLICT)
-        stream = self._open[session_id] = Open()
+        stream = self._open.setdefault(session_id, Open())
+        stream.read = True
         try:
             yield stream
         finally:
+            stream.read = False
+            if not stream.stays:
+                del self._open[session_id]
+
+    def forget(self, session_id: str) -> None:
+        """Let a session's stream end with its reader, or now where it has none."""
+        stream = self._open[session_id]
+        stream.stays = False
+        if not stream.read:
             del self._open[session_id]
 
     def is_open(self, session_id: str | None) -> bool:
-        """Tell whether a session's stream is open."""
-        return session_id in self._open
+        """Tell whether a session's stream is open, and read."""
+        stream = self._open.get(session_id or "")
+        return stream is not None and stream.read
 
     def wake(self, session_id: str | None) -> None:
         """Let a session's stream look again at what there is to send."""

@@ -6,18 +6,23 @@ import subprocess
 import time
 from collections.abc import Callable
 
+import msgspec
+
 from benchmarks.audit_writing import NOTHING, costs_us
 from benchmarks.bench import CLIENTS, Bench, counts
 from benchmarks.processes import ROOT, Service, cpu_s, module, rss_kib
 from benchmarks.report import Row
 from benchmarks.seed import SIZES, fill
+from benchmarks.shadowing import EVERY_PERCENT, shadow_costs_us
 from benchmarks.shims import KEY, MANY, canned, canned_modern, pass_through, peer, shim
 from benchmarks.stats import Figures, median
+from benchmarks.strangers import Compared
 from benchmarks.upstream import POLL_INTERVAL_MS
 
 WAITERS = 100
 CREATORS = 64
 AUDIT_TURNS = 4
+SHADOW_TURNS = 12
 STREAMS = 1_000
 HELD, WAITED = 10_000, 100
 PEER_JOB = {"tool": "slow_compute", "arguments": '{"label":"bench","seconds":86400}'}
@@ -82,6 +87,26 @@ def audit(bench: Bench) -> None:
                 runs[who].append(bench.load("call", service, connections=CLIENTS))
         for who, service in shims.items():
             bench.row("audit", service, median(runs[who]), who=f"LL, {who}")
+
+
+def shadow(bench: Bench) -> None:
+    """What the shadow comparison adds to a relayed call, in one shim that takes turns with itself.
+
+    The bound is held against a tenth of what copying every call adds: at 10 % itself the difference is less
+    than what a shared machine makes of two like windows.
+    """
+    runs = shadow_costs_us(bench.directory, SHADOW_TURNS * bench.rounds)
+    off = runs[None]
+    for percent, found in runs.items():
+        who = "LL, no shadow" if percent is None else f"LL, shadow, {percent:g} %"
+        row = Row(cell="shadow", who=who, cpu_us=statistics.median(found))
+        bench.report.rows.append(row)
+        if percent is not None:
+            low, middle, high = statistics.quantiles((a - b for a, b in zip(found, off, strict=True)), n=4)
+            row.note = f"{middle:+.1f} us ({low:+.1f} to {high:+.1f} in half of the {len(found)} pairs)"
+            if percent == EVERY_PERCENT:
+                what = f"CPU a relayed call at 10 % sampling, copies included ({middle:.0f} us a copy)"
+                bench.target(what, middle / 10, 15, at_most=True, unit=" us")
 
 
 def poll(bench: Bench) -> None:
@@ -212,6 +237,32 @@ def waiters(bench: Bench) -> None:
     bench.target("upstream polls of a waited-for task, a second (hint: 1)", pace, 1.0, at_most=True)
 
 
+def strangers(bench: Bench) -> None:
+    """tasks/get of a task of someone else's and of none, in turn: can the time tell them apart?"""
+    with canned(bench.directory) as upstream, shim(bench.directory, "shim-strangers", upstream) as taskshim:
+        for who, flags in (("LL", ()), ("ML", ("--modern",))):
+            pairs = str(max(1_000, int(bench.rounds * bench.seconds * 400)))
+            command = module("benchmarks.strangers", "--url", taskshim.url, "--pairs", pairs, *flags)
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+            if done.returncode != 0:
+                raise RuntimeError(f"strangers failed:\n{done.stderr.decode()[-2000:]}")
+            found = msgspec.json.decode(done.stdout, type=Compared)
+            bench.report.rows += [
+                Row(
+                    cell="strangers", who=f"{who}, not yours", p50_ms=found.foreign_p50_us / 1000,
+                    p99_ms=found.foreign_p99_us / 1000, note=f"{found.pairs} pairs",
+                ),
+                Row(
+                    cell="strangers", who=f"{who}, not there", p50_ms=found.unknown_p50_us / 1000,
+                    p99_ms=found.unknown_p99_us / 1000,
+                    note=f"{found.apart_us:.1f} us apart, noise {found.noise_us:.1f} us, "
+                    f"{'the same bytes' if found.same_bytes else 'DIFFERENT BYTES'}",
+                ),
+            ]  # fmt: skip
+            apart = found.apart_us / found.noise_us if found.same_bytes else float("inf")
+            bench.target(f"{who} not yours and not there apart, times the noise", apart, 1, at_most=True)
+
+
 def held(service: Service) -> int:
     """Open the streams and give the service's memory while they are open, in KiB."""
     flags = ("--url", service.url, "--key", KEY, "--connections", str(STREAMS))
@@ -230,10 +281,12 @@ def held(service: Service) -> int:
 CELLS: dict[str, Callable[[Bench], None]] = {
     "call": call,
     "audit": audit,
+    "shadow": shadow,
     "poll": poll,
     "wait": wait,
     "create": create,
     "list": pages,
     "idle": idle,
     "waiters": waiters,
+    "strangers": strangers,
 }

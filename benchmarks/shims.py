@@ -6,16 +6,16 @@ from typing import Any
 
 from benchmarks.processes import ROOT, Service, free_port, module
 
-KEY = "bench-key"
+KEY, STRANGER = "bench-key", "bench-stranger"
 MANY = 1_000_000
 
 
-def canned(directory: Path, *, sse: bool = False) -> Service:
+def canned(directory: Path, *, sse: bool = False, name: str = "upstream") -> Service:
     """Describe the canned upstream."""
     port = free_port()
     flags = ["--sse"] if sse else []
     command = module("benchmarks.upstream", "--port", str(port), *flags)
-    return Service("upstream", command, port, directory / "upstream.log")
+    return Service(name, command, port, directory / f"{name}.log")
 
 
 def canned_modern(directory: Path) -> Service:
@@ -49,7 +49,7 @@ def shim(
     config: dict[str, dict[str, Any]] = {
         "listen": {"port": port},
         "identity": {"sources": ["api_key"], "key_file": str(directory / "bench.key")},
-        "identity.api_key": {"keys": {"bench": KEY}},
+        "identity.api_key": {"keys": {"bench": KEY, "stranger": STRANGER}},
         "ledger": {"path": str(ledger or directory / f"{name}.db")},
         "audit": {"path": str(directory / f"{name}.audit.jsonl")},
         "admin": {"port": free_port()},

@@ -4,23 +4,27 @@ The request is re-built from its parsed members; the answer and its streams go b
 `Tap` sees each message on the way and may hold it until something is on disk.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import aiohttp
 from aiohttp import hdrs, web
 
 from shim.fronts.reply import SSE_TYPE, Reply
-from shim.hub import rawjson
-from shim.hub.rawjson import RawJsonError
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context
 from shim.upstreams.http import Counted, Link, media_type
 from shim.wire.era import Era
+from shim.wire.jsonrpc import is_error
 
 Tap = Callable[[bytes], Awaitable[bytes | None]]
 """Sees one message before it passes; None lets it pass as it is, bytes replace it, DROPPED keeps it back."""
 DROPPED = b""
+Beside = Callable[[], Coroutine[Any, Any, None]]
+"""Says more on the stream, between its messages, for as long as that is open."""
 Opened = Callable[[aiohttp.ClientResponse, bytes], Awaitable[bytes | None]]
 """Sees a whole answer with its headers; bytes replace it."""
 
@@ -63,6 +67,7 @@ class Relay:
         mirrored: Sequence[tuple[str, str]] = (),
         tap: Tap | None = None,
         opened: Opened | None = None,
+        beside: Beside | None = None,
     ) -> web.StreamResponse:
         """Send the request on and the answer back. Raises NeverSent, Interrupted.
 
@@ -71,11 +76,11 @@ class Relay:
         """
         headers = [*mirrored, *self._headers(http, ctx, has_body=body is not None)]
         with self._link.counting(ctx.trace.method or "other") as counted:
-            return await self._exchange(http, headers, ctx, reply, body, tap, opened, counted)
+            return await self._exchange(http, headers, ctx, reply, body, tap, opened, beside, counted)
 
     async def _exchange(
         self, http: web.BaseRequest, headers: Sequence[tuple[str, str]], ctx: Context, reply: Reply,
-        body: bytes | None, tap: Tap | None, opened: Opened | None, counted: Counted,
+        body: bytes | None, tap: Tap | None, opened: Opened | None, beside: Beside | None, counted: Counted,
     ) -> web.StreamResponse:  # fmt: skip
         ctx.trace.upstream_calls += 1
         response = await self._link.send(http.method, headers, body, patient=True)
@@ -91,11 +96,13 @@ class Relay:
                 for value in response.headers.getall(name, ()):
                     reply.add_header(name, value)
             if media_type(response.headers) == SSE_TYPE:
-                return await self._stream(response, reply, tap, counted)
+                await reply.open_stream(response.status)
+                async with _while_open(beside):
+                    return await self._stream(response, reply, tap, counted)
             answer = await self._link.read(response)
             if not answer and http.method == hdrs.METH_POST and response.status < 300:  # noqa: PLR2004 - a 2xx
                 return reply.empty(202)  # any empty 2xx will do (NOTIFY)
-            if _is_error(answer):
+            if is_error(answer):
                 reply.failed()
                 counted.outcome = "error"
                 self._link.judge(self._passed.era, response.status, answer)
@@ -110,7 +117,6 @@ class Relay:
     async def _stream(
         self, response: aiohttp.ClientResponse, reply: Reply, tap: Tap | None, counted: Counted
     ) -> web.StreamResponse:
-        await reply.open_stream(response.status)
         async for frame in self._link.frames(response):
             reply.resumable |= frame.id is not None
             raw, shown = frame.raw, frame.data or b""
@@ -120,7 +126,7 @@ class Relay:
                     continue
                 if replaced is not None:
                     raw, shown = frame.with_data(replaced), replaced
-            if _is_error(shown):
+            if is_error(shown):
                 counted.outcome = "error"
             await reply.answering(shown)
             await reply.raw_frame(raw)
@@ -134,11 +140,15 @@ class Relay:
         return headers
 
 
-def _is_error(answer: bytes) -> bool:
-    """Tell a JSON-RPC error from a result, without reading a large answer twice."""
-    if b'"error"' not in answer:
-        return False
+@contextlib.asynccontextmanager
+async def _while_open(beside: Beside | None) -> AsyncIterator[None]:
+    """Let more be said while the block runs; what goes wrong there is not the stream's."""
+    if beside is None:
+        yield
+        return
+    saying = asyncio.create_task(beside(), name="beside a stream")
     try:
-        return "error" in rawjson.members(answer)
-    except RawJsonError:
-        return False
+        yield
+    finally:
+        saying.cancel()
+        await asyncio.wait((saying,))

@@ -16,6 +16,7 @@ from shim.tasks.idempotency import Idempotency
 from shim.tasks.listing import Listing
 from shim.tasks.local import LocalTasks
 from shim.tasks.observe import Observer
+from shim.tasks.origin import Origins
 from shim.tasks.parked import ParkedCalls
 from shim.tasks.questions import Questions
 from shim.tasks.refusal import end_refused
@@ -42,6 +43,7 @@ class Tasks:
         self.watchers = Watchers(room, self.observer)
         self.idempotency = Idempotency(room, instance, dialects)
         self.parked = ParkedCalls(room, keys, instance)
+        self.origins = Origins(keys, several=len(room.config.upstream) > 1)
         self.hand_back = HandBack(room)
         self.listing = Listing(room, self.observer, keys)
         self.sweeper = Sweeper(room, self.observer)

@@ -27,6 +27,7 @@ _KEEPALIVE_S = 4
 _OWN_HEADERS = (("Accept-Encoding", "identity"), ("User-Agent", "taskshim"))
 """Sent unless the request brings its own; complete, so that the client library adds none of its defaults."""
 
+_FOREVER = contextlib.nullcontext()
 _NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 _BROKEN_OFF = (aiohttp.ClientError, OSError, ValueError)
 
@@ -103,7 +104,7 @@ class Link:
         self.limits = limits
         self._client = client
         self._address = URL(url)
-        self._on_change = on_change
+        self.on_change = on_change
         self.on_doubt: Callable[[str], None] | None = None
         self.on_exchange: Callable[[str, str], None] | None = None
         self.on_drop: Callable[[str], None] | None = None
@@ -139,10 +140,13 @@ class Link:
         except _BROKEN_OFF as exc:
             raise _interrupted(exc) from exc
 
-    @contextlib.asynccontextmanager
-    async def in_time(self, *, patient: bool) -> AsyncIterator[None]:
+    def in_time(self, *, patient: bool) -> contextlib.AbstractAsyncContextManager[None]:
         """Bound what is done with the upstream, unless `patient`. Raises Interrupted."""
-        bound = asyncio.timeout(None if patient else self.limits.answer_timeout_ms / 1000)
+        return _FOREVER if patient else self._in_time()
+
+    @contextlib.asynccontextmanager
+    async def _in_time(self) -> AsyncIterator[None]:
+        bound = asyncio.timeout(self.limits.answer_timeout_ms / 1000)
         try:
             async with bound:
                 yield
@@ -183,8 +187,8 @@ class Link:
         """Report when the server stops answering at all, and when it answers again."""
         if up is not self._up:
             self._up = up
-            if self._on_change is not None:
-                self._on_change(up, evidence)
+            if self.on_change is not None:
+                self.on_change(up, evidence)
 
     async def read(self, response: aiohttp.ClientResponse) -> bytes:
         """Read a whole body within the frame bound. Raises Interrupted, UpstreamFault."""

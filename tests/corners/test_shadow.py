@@ -17,6 +17,7 @@ from shim.config import Config
 from tests.client import LegacyClient, ModernClient
 from tests.corners.lm import DISCOVER, asks, made, more, seen_as
 from tests.corners.ml import ALICE, elicit
+from tests.planted import arguments
 from tests.scripted import JSON_TYPE, Error, Hang, Raw, Scriptable, Scripted, scripted, task, tool
 from tests.shim import config_for
 
@@ -150,6 +151,7 @@ async def test_seeded_differences_are_found_at_their_place(
     [compared] = pair.events("shadow.compared")
     other = {"old": "new", "new": "old"}[default]
     assert (compared["upstream"], compared["other"], compared["tool"]) == (default, other, "get_plain")
+    assert (compared["outcome"], compared["count"]) == ("different" if found else "same", 1)
     assert "geheim" not in (tmp_path / "audit.jsonl").read_text()
 
 
@@ -217,7 +219,7 @@ async def test_a_copy_has_the_tool_the_arguments_and_nothing_of_its_caller(
             assert "traceparent" not in seen.headers
         [copied] = pair.new.seen("tools/call")
         assert {key: value for key, value in copied.params.items() if key != "_meta"} == {
-            "name": "search", "arguments": {"q": 1.10},
+            "name": "search", "arguments": arguments({"q": 1.10}),
         }  # fmt: skip
         assert "geheim" not in copied.body.decode()
         assert "test-client" not in copied.body.decode()
@@ -339,7 +341,7 @@ async def test_a_task_is_compared_once_it_has_ended(era: str, tmp_path: Path) ->
         if era == "legacy":
             await client.tasks("result", task_id)
         assert await pair.dealt() == {"different": 1}
-        assert pair.new.seen("tools/call")[0].params["arguments"] == {"q": 2}
+        assert pair.new.seen("tools/call")[0].params["arguments"] == arguments({"q": 2})
     assert pair.differences() == {("structuredContent.id", "value")}
 
 
@@ -373,7 +375,7 @@ async def test_tasks_that_never_end_make_room_for_younger_ones(tmp_path: Path) -
         pair.old.on("tools/call", lambda _: {"task": task(f"old-{next(ids)}")})
         for _ in range(3):
             await client.call("search")
-            await until(lambda: not pair.app.shadow._working)
+            await until(lambda: not pair.app.shadow.busy)
         assert await pair.dealt() == {"dropped": 1}
         assert len(pair.app.shadow._waiting) == 2
 

@@ -1,11 +1,12 @@
 """A modern server on mcp 2.3, which has no tasks; run by its environment.
 
     python modern_server.py [--host H] [--port N] [--json]
+    python modern_server.py --stdio
 
-Prints `listening on <port>` when it accepts connections. Where it has a tool of legacy_server.py it has it
-under the same name; what is a task there is a plain call here, and what asks asks by MRTR. `touch` announces
-one of each change that there is. Legacy clients are served as well: they are asked by requests, and hear of
-changes on their GET streams.
+Prints `listening on <port>` when it accepts connections, or speaks on standard input and output. Where it has
+a tool of legacy_server.py it has it under the same name; what is a task there is a plain call here, and what
+asks asks by MRTR. `touch` announces one of each change that there is. Legacy clients are served as well: they
+are asked by requests, and hear of changes on their GET streams.
 """
 
 import argparse
@@ -305,7 +306,9 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--json", action="store_true")
-    asyncio.run(serve(parser.parse_args()))
+    parser.add_argument("--stdio", action="store_true")
+    args = parser.parse_args()
+    asyncio.run(build().run_stdio_async() if args.stdio else serve(args))
 
 
 if __name__ == "__main__":

@@ -136,6 +136,10 @@ class Asking:
             for _, rid, _ in waiting.values():
                 self._calls.pop((session.session_id, rid), None)
 
+    def waits(self, session_id: str, request_id: bytes) -> bool:
+        """Tell whether a plain call asked something over a session under an id."""
+        return (session_id, request_id) in self._calls
+
     # -- answers ---------------------------------------------------------------------------------
 
     async def answered(self, ctx: Context, session: SessionRow, message: Response) -> None:

@@ -1,5 +1,6 @@
 """The order of sources, what happens without a credential, and what a 401 asks for (OWN-ID)."""
 
+import subprocess
 import sys
 from typing import Any
 
@@ -168,3 +169,9 @@ def test_without_its_extra_the_source_jwt_is_one_line(keys: Keys, monkeypatch: p
     jwt = {"issuer": "i", "audience": ["a"], "jwks_url": "https://h/jwks"}
     with pytest.raises(ConfigError, match=r"pip install 'taskshim\[jwt\]'"):
         resolver(keys, sources=["jwt"], jwt=jwt)
+
+
+def test_the_shim_starts_without_the_library_that_only_the_source_jwt_needs() -> None:
+    asked = "import sys, shim.app, shim.cli.main; print({'jwt', 'cryptography'} & set(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True)
+    assert ran.stdout == "set()\n"

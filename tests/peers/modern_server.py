@@ -1,10 +1,11 @@
 """A modern server on mcp 2.3, which has no tasks; run by its environment.
 
     python modern_server.py [--host H] [--port N] [--json]
+    python modern_server.py --stdio
 
-Prints `listening on <port>` when it accepts connections. Where it has a tool of legacy_server.py it has it
-under the same name; what is a task there is a plain call here, and what asks asks by MRTR. `touch` publishes
-one of each change that a `subscriptions/listen` can hear of.
+Prints `listening on <port>` when it accepts connections, or speaks on standard input and output. Where it has
+a tool of legacy_server.py it has it under the same name; what is a task there is a plain call here, and what
+asks asks by MRTR. `touch` publishes one of each change that a `subscriptions/listen` can hear of.
 """
 
 import argparse
@@ -160,7 +161,9 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--json", action="store_true")
-    asyncio.run(serve(parser.parse_args()))
+    parser.add_argument("--stdio", action="store_true")
+    args = parser.parse_args()
+    asyncio.run(build().run_stdio_async() if args.stdio else serve(args))
 
 
 if __name__ == "__main__":

@@ -11,9 +11,10 @@ import pytest
 
 from shim.app import App, running
 from tests.client import TASKS_EXTENSION, LegacyClient, ModernClient
-from tests.corners.lm import DISCOVER, WITHOUT_TASKS, more
+from tests.corners.lm import DISCOVER, VISIT, WITHOUT_TASKS, more
 from tests.corners.ml import ALICE, HandClock, about, accept, elicit
 from tests.corners.mm import until
+from tests.models import check_legacy
 from tests.planted import arguments
 from tests.scripted import EXPERIMENTAL, Error, Raw, Scripted, Stream, scripted, tool
 from tests.shim import config_for
@@ -433,6 +434,26 @@ async def test_a_legacy_client_runs_it_as_a_task_answers_and_comes_back(tmp_path
     assert answered == accept(ok=True)
     assert result == {**text("done"), "_meta": related}
     assert [(each["taskId"], each["status"]) for each in listed] == [(created["taskId"], "completed")]
+
+
+@pytest.mark.rule("PROMOTE-2", "LM-INPUT")
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_legacy_client_is_asked_to_visit_a_url_with_an_id(tmp_path: Path, era: str) -> None:
+    async with world(tmp_path, era) as one:
+        await one.legacy.initialize()
+        call = one.upstream.stream("tools/call")
+        created = (await one.legacy.call("slow", {"n": 1}, task={})).result["task"]
+        await call.opened()
+        if era == "legacy":
+            params = {**VISIT["params"], "elicitationId": "its own"}
+            await call.send({"jsonrpc": "2.0", "id": 7, **VISIT, "params": params})
+        else:
+            await call.result({**more(), "inputRequests": {"k": VISIT}})
+        async with one.legacy.stream("tasks/result", {"taskId": created["taskId"]}) as stream:
+            question = await stream.message()
+        await one.legacy.tasks("cancel", created["taskId"])
+    check_legacy("ElicitRequest", question)
+    assert question["params"]["url"] == VISIT["params"]["url"]
 
 
 async def own_get(one: World) -> Stream:

@@ -327,13 +327,9 @@ def _each_tool(tools: bytes, change: Callable[[Members], Members]) -> bytes:
 
 
 def _items(tools: bytes) -> list[Members]:
-    try:
-        return [rawjson.members(bytes(item)) for item in _list.decode(tools)]
-    except msgspec.ValidationError as exc:
-        raise UpstreamFault(-32603, "the upstream's tools are no list", 502) from exc
-
-
-_list = msgspec.json.Decoder(list[msgspec.Raw])
+    if tools[:1] != b"[":
+        raise UpstreamFault(-32603, "the upstream's tools are no list", 502)
+    return [rawjson.members(item) for item in rawjson.items(tools)]
 
 
 def _without_execution(tool: Members) -> Members:

@@ -99,8 +99,9 @@ class Relay:
                 reply.failed()
                 counted.outcome = "error"
                 self._link.judge(self._passed.era, response.status, answer)
-            if opened is not None and response.status < 300:  # noqa: PLR2004 - a 2xx
-                answer = await opened(response, answer) or answer
+            if opened is not None:
+                if response.status < 300:  # noqa: PLR2004 - a 2xx
+                    answer = await opened(response, answer) or answer
             elif tap is not None and answer.lstrip()[:1] == _JSON:
                 answer = await tap(answer) or answer
             if response.status < 400:  # noqa: PLR2004 - what is refused is no answer of the call

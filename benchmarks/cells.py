@@ -6,18 +6,21 @@ import subprocess
 import time
 from collections.abc import Callable
 
+import msgspec
+
+from benchmarks.audit_writing import NOTHING, costs_us
 from benchmarks.bench import CLIENTS, Bench, counts
 from benchmarks.processes import ROOT, Service, cpu_s, module, rss_kib
 from benchmarks.report import Row
 from benchmarks.seed import SIZES, fill
 from benchmarks.shims import KEY, MANY, canned, canned_modern, pass_through, peer, shim
 from benchmarks.stats import Figures, median
+from benchmarks.strangers import Compared
 from benchmarks.upstream import POLL_INTERVAL_MS
 
 WAITERS = 100
 CREATORS = 64
 AUDIT_TURNS = 4
-"""Turns of the cell `audit` a round: it looks for a small difference of two large figures."""
 STREAMS = 1_000
 HELD, WAITED = 10_000, 100
 PEER_JOB = {"tool": "slow_compute", "arguments": '{"label":"bench","seconds":86400}'}
@@ -62,31 +65,26 @@ def call(bench: Bench) -> None:
 
 
 def audit(bench: Bench) -> None:
-    """The audit log's part of a relayed call: shims without it, with it, with chained lines take turns."""
-    with canned(bench.directory) as upstream, contextlib.ExitStack() as stack:
-        ways = {
-            "no audit log": {"path": None},
-            "audit log": {},
-            "audit log, chained": {"key_file": str(bench.directory / "audit.key")},
-        }
-        shims = {
-            who: stack.enter_context(shim(bench.directory, f"shim-audit-{n}", upstream, audit=settings))
-            for n, (who, settings) in enumerate(ways.items())
-        }
-        runs: dict[str, list[Figures]] = {who: [] for who in ways}
-        for number in range(AUDIT_TURNS * bench.rounds):
-            # each goes first in its turn: what the machine does meanwhile disturbs all alike
-            order = [*ways, *ways][number % len(ways) :][: len(ways)]
-            for who in order:
-                runs[who].append(bench.load("call", shims[who], connections=CLIENTS))
-    cost_us = {who: [one.cpu_us(shims[who].name) for one in found] for who, found in runs.items()}
-    without, *those = ways
-    for who in ways:
-        more = [a - b for a, b in zip(cost_us[who], cost_us[without], strict=True)]
-        bench.row("audit", shims[who], median(runs[who]), who=f"LL, {who}")
-        if who in those:
-            what = f"CPU a request of the {who}, median of {len(more)} pairs"
+    """The audit log's part of a request alone; then relayed calls through shims without and with it."""
+    alone = costs_us(bench.directory, AUDIT_TURNS * bench.rounds)
+    for who, found in alone.items():
+        bench.report.rows.append(Row(cell="audit", who=f"{who}, alone", cpu_us=statistics.median(found)))
+        if who != NOTHING:
+            what = f"CPU a request of the {who}"
+            more = [a - b for a, b in zip(found, alone[NOTHING], strict=True)]
             bench.target(what, statistics.median(more), 15, at_most=True, unit=" us")
+    with canned(bench.directory) as upstream, contextlib.ExitStack() as stack:
+        settings = ({"path": None}, {}, {"key_file": str(bench.directory / "audit.key")})
+        shims = {
+            who: stack.enter_context(shim(bench.directory, f"shim-audit-{n}", upstream, audit=these))
+            for n, (who, these) in enumerate(zip(alone, settings, strict=True))
+        }
+        runs: dict[str, list[Figures]] = {who: [] for who in shims}
+        for _ in range(bench.rounds):
+            for who, service in shims.items():
+                runs[who].append(bench.load("call", service, connections=CLIENTS))
+        for who, service in shims.items():
+            bench.row("audit", service, median(runs[who]), who=f"LL, {who}")
 
 
 def poll(bench: Bench) -> None:
@@ -217,6 +215,32 @@ def waiters(bench: Bench) -> None:
     bench.target("upstream polls of a waited-for task, a second (hint: 1)", pace, 1.0, at_most=True)
 
 
+def strangers(bench: Bench) -> None:
+    """tasks/get of a task of someone else's and of none, in turn: can the time tell them apart?"""
+    with canned(bench.directory) as upstream, shim(bench.directory, "shim-strangers", upstream) as taskshim:
+        for who, flags in (("LL", ()), ("ML", ("--modern",))):
+            pairs = str(max(1_000, int(bench.rounds * bench.seconds * 400)))
+            command = module("benchmarks.strangers", "--url", taskshim.url, "--pairs", pairs, *flags)
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+            if done.returncode != 0:
+                raise RuntimeError(f"strangers failed:\n{done.stderr.decode()[-2000:]}")
+            found = msgspec.json.decode(done.stdout, type=Compared)
+            bench.report.rows += [
+                Row(
+                    cell="strangers", who=f"{who}, not yours", p50_ms=found.foreign_p50_us / 1000,
+                    p99_ms=found.foreign_p99_us / 1000, note=f"{found.pairs} pairs",
+                ),
+                Row(
+                    cell="strangers", who=f"{who}, not there", p50_ms=found.unknown_p50_us / 1000,
+                    p99_ms=found.unknown_p99_us / 1000,
+                    note=f"{found.apart_us:.1f} us apart, noise {found.noise_us:.1f} us, "
+                    f"{'the same bytes' if found.same_bytes else 'DIFFERENT BYTES'}",
+                ),
+            ]  # fmt: skip
+            apart = found.apart_us / found.noise_us if found.same_bytes else float("inf")
+            bench.target(f"{who} not yours and not there apart, times the noise", apart, 1, at_most=True)
+
+
 def held(service: Service) -> int:
     """Open the streams and give the service's memory while they are open, in KiB."""
     flags = ("--url", service.url, "--key", KEY, "--connections", str(STREAMS))
@@ -241,4 +265,5 @@ CELLS: dict[str, Callable[[Bench], None]] = {
     "list": pages,
     "idle": idle,
     "waiters": waiters,
+    "strangers": strangers,
 }

@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.processes import ROOT, Service, free_port, module
 
-KEY = "bench-key"
+KEY, STRANGER = "bench-key", "bench-stranger"
 MANY = 1_000_000
 
 
@@ -49,7 +49,7 @@ def shim(
     config: dict[str, dict[str, Any]] = {
         "listen": {"port": port},
         "identity": {"sources": ["api_key"], "key_file": str(directory / "bench.key")},
-        "identity.api_key": {"keys": {"bench": KEY}},
+        "identity.api_key": {"keys": {"bench": KEY, "stranger": STRANGER}},
         "ledger": {"path": str(ledger or directory / f"{name}.db")},
         "audit": {"path": str(directory / f"{name}.audit.jsonl")},
         "admin": {"port": free_port()},

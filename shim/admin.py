@@ -69,7 +69,8 @@ class Admin:
             wanted = rawjson.decode(await http.content.read(_CHANGE_BYTES))
             if not isinstance(wanted, dict):
                 return web.Response(status=400, text="expected an object\n")
-            self._steering.change(wanted, by=str(wanted.get("by", http.remote))[:_BY_CHARS])
+            by = f"{str(wanted.get('by', 'somebody'))[:_BY_CHARS]} from {http.remote}"
+            self._steering.change(wanted, by=by)
         except ValueError as exc:  # of JSON, or of a rule
             return web.Response(status=400, text=f"{_first_line(exc)}\n")
         return _json(await self._steering.status())
@@ -81,6 +82,7 @@ class Admin:
             for status, count in by_status.items():
                 self._metrics.tasks.labels(upstream, status).set(count)
         for stand in self._stands.values():
+            self._metrics.up.labels(stand.name).set(stand.up)
             self._metrics.sessions.labels(stand.name).set(stand.behind.open_sessions)
         return web.Response(
             body=self._metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
@@ -94,6 +96,7 @@ class Admin:
                 "era": speaker.dialect.era,
                 "dialect": speaker.dialect.name,
                 "verdict": _told(stand.prober.verdict),
+                "health": stand.health.told(),
                 "sessions": stand.behind.open_sessions if speaker.has_sessions else 0,
                 "tasks": stats.tasks.get(speaker.name, {}),
                 "oldest_open_ms": stats.oldest_open_ms,

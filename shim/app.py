@@ -29,6 +29,7 @@ from shim.callers.resolve import build_resolver
 from shim.clock import Clock, SystemClock
 from shim.config import Config, digest
 from shim.config.live import Live
+from shim.draining import Draining
 from shim.facing import Facing
 from shim.fronts.endpoint import Endpoint
 from shim.fronts.guard import Guard
@@ -36,7 +37,7 @@ from shim.fronts.metadata import ResourceMetadata, described_at
 from shim.fronts.open_streams import OpenStreams
 from shim.fronts.routes import Routes
 from shim.fronts.server import server_of
-from shim.fronts.sunset import sunset_headers
+from shim.fronts.sunset import Sunset
 from shim.hub.dialect import Dialect
 from shim.hub.registry import load_dialects
 from shim.ledger.sqlite import SqliteLedger
@@ -107,9 +108,7 @@ async def running(
         ledger = await _ledger(stack, config, clock, metrics)
 
         stands = {
-            one.name: Stand(
-                in_force, one, await linked(stack, in_force, one, sink, ledger, clock), sink, clock
-            )
+            one.name: Stand(in_force, one, await linked(stack, in_force, one, ledger, clock), sink, clock)
             for one in config.upstream
         }
         room = Room(in_force, ledger, {}, clock, sink)
@@ -143,26 +142,25 @@ async def running(
             legacy_callers=lambda: traffic.legacy_callers,
         )  # fmt: skip
         metrics.parked.set_function(lambda: len(tasks.parked))
+        routes = Routes(in_force, stands, dialects, ledger, tasks.origins)
         endpoint = Endpoint(
             in_force,
             guard=Guard(config),
             resolver=resolver,
-            routes=Routes(in_force, stands, dialects, ledger, tasks.parked),
+            routes=routes,
             metadata=ResourceMetadata(in_force, stands),
             sink=sink, activity=activity, metrics=metrics, traffic=traffic,
-            sunset=sunset_headers(config.cutover), shadow=shadow,
+            sunset=Sunset(config, dialects, clock), shadow=shadow,
         )  # fmt: skip
-        steering = Steering(live, stands, ledger, traffic, sink, clock)
-        reload = Reload(config, live, keys, providers, sink, endpoint, stands)
+        steering = Steering(live, stands, ledger, traffic, activity, tasks.parked, sink, clock)
+        reload = Reload(config, live, keys, providers, sink, endpoint, stands, dialects, clock)
         await tasks.start()
         sink.emit(InstanceStarted(version=__version__, config_digest=digest(config)))
         stack.callback(
             lambda: sink.emit(InstanceStopped(version=__version__, config_digest=digest(live.in_force)))
         )
-        for one in stands.values():
-            if one.settings.dialect == "auto":
-                one.link.on_doubt = one.prober.doubt
-                room.start(one.prober.run(partial(_turn, one, stands, facing)), "probe")
+        _tend(stands, facing)
+        room.start(Draining(live, tasks, routes.idle).run(), "drain")
         await _sign_of_life(stack, room, Alive(ledger, activity, sink))
         admin = Admin(in_force, metrics, ledger, stands, steering)
         server = server_of(
@@ -232,6 +230,16 @@ def _providers(
 def _speakers(stands: Mapping[str, Stand]) -> Mapping[tuple[str, str], Upstream]:
     """Give the speakers of all upstreams, by upstream and dialect."""
     return {key: one for stand in stands.values() for key, one in stand.behind.speakers.items()}
+
+
+def _tend(stands: Mapping[str, Stand], facing: Facing) -> None:
+    """Look after the upstreams: whether they can be reached, and what they speak."""
+    start = facing.tasks.room.start
+    for one in stands.values():
+        start(one.look(), "health")
+        if one.settings.dialect == "auto":
+            one.link.on_doubt = one.prober.doubt
+            start(one.prober.run(partial(_turn, one, stands, facing)), "probe")
 
 
 def _turn(stand: Stand, stands: Mapping[str, Stand], facing: Facing, probed: Probed) -> None:

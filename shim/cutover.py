@@ -28,9 +28,9 @@ class Asker:
         return f"client {self.client}" if self.caller_kind in _WITHOUT_IDENTITY else f"caller {self.caller}"
 
 
-def choose(rules: Sequence[Rule], default: str, asker: Asker) -> str:
-    """Give the upstream of the first rule that fits, else the default one."""
-    return next((rule.upstream for rule in rules if _fits(rule, asker)), default)
+def choose(rules: Sequence[Rule], default: Rule, asker: Asker) -> Rule:
+    """Give the first rule that fits, else the default one."""
+    return next((rule for rule in rules if _fits(rule, asker)), default)
 
 
 def _fits(rule: Rule, asker: Asker) -> bool:

@@ -10,12 +10,14 @@ from shim.audit.events import AuditSink, ConfigReloaded
 from shim.callers.keys import Keys
 from shim.callers.provider import Providers
 from shim.callers.resolve import build_resolver
+from shim.clock import Clock
 from shim.config import Config, changed_keys, service_token
 from shim.config.live import Live
 from shim.fronts.endpoint import Endpoint
 from shim.fronts.guard import Guard
 from shim.fronts.metadata import described_at
-from shim.fronts.sunset import sunset_headers
+from shim.fronts.sunset import Sunset
+from shim.hub.dialect import Dialect
 from shim.standing import Stand, all_judged
 from shim.steering import tell_cutover
 
@@ -30,7 +32,9 @@ _AT_START = frozenset((
 ))  # fmt: skip
 
 
-_LIVE_UPSTREAM = re.compile(r"upstream\[\d+\]\.(?:forward_headers|service_token|headers|answer_timeout_ms).*")
+_LIVE_UPSTREAM = re.compile(
+    r"upstream\[\d+\]\.(?:forward_headers|service_token|headers|answer_timeout_ms|recheck_ms).*"
+)
 
 
 def is_live(key: str) -> bool:
@@ -49,6 +53,8 @@ class Reload:
     sink: AuditSink
     endpoint: Endpoint
     stands: Mapping[str, Stand]
+    dialects: Mapping[str, Dialect]
+    clock: Clock
 
     def __call__(self, new: Config) -> None:
         """Swap what can be swapped and say what cannot. Raises ConfigError; then all is as it was."""
@@ -61,7 +67,7 @@ class Reload:
         tokens = {name: service_token(settings[name]) for name in self.stands.keys() & settings.keys()}
 
         self.live.renew(new)
-        self.endpoint.renew(Guard(new), resolver, sunset_headers(new.cutover))
+        self.endpoint.renew(Guard(new), resolver, Sunset(new, self.dialects, self.clock))
         for name, token in tokens.items():
             self.stands[name].renew(new, settings[name], token)
         self._tell(old, new)

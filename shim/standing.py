@@ -4,10 +4,12 @@ import contextlib
 from collections.abc import Callable, Mapping
 
 import structlog
+from aiohttp import web
 
 from shim.audit.events import AuditSink
 from shim.audit.trace import Trace
 from shim.behind import Behind, Made, Speaks, configured, found
+from shim.callers.caller import Caller
 from shim.callers.vouch import CredentialStore, VouchBook
 from shim.clock import Clock
 from shim.config import Config, service_token
@@ -16,11 +18,15 @@ from shim.fronts.routes import Front
 from shim.hub.dialect import Dialect
 from shim.ledger.protocol import Ledger
 from shim.upstreams.authority import Authority
+from shim.upstreams.base import Context
+from shim.upstreams.health import Health
 from shim.upstreams.http import Limits, Link, open_client
+from shim.upstreams.offering import Offering
 from shim.upstreams.prober import Prober
 from shim.upstreams.probing import Probed, probe
 from shim.upstreams.stdio.serving import BRIDGE_URL, CallerAuthority, bridge_of, serving
 from shim.wire.era import Era
+from shim.wire.headers import passed_on
 
 log = structlog.get_logger("shim")
 
@@ -61,6 +67,10 @@ class Stand:
             clock,
             again_ms=settings.probe_again_ms,
         )
+        self.health = Health(clock)
+        link.on_change = self._changed
+        self._offering = Offering(config, clock)
+        self._sink = sink
         self.behind: Behind
         self.fronts: Mapping[Era, Front] = {}
 
@@ -78,6 +88,28 @@ class Stand:
         if probed.era is None:
             log.warning("the upstream is taken for a legacy one until it is known", upstream=self.name)
         self.behind = Behind(found(probed), make)
+
+    @property
+    def up(self) -> bool:
+        """Whether it can be reached, as far as that is known."""
+        return self.health.up
+
+    async def look(self) -> None:
+        """Look for it while it cannot be reached, until the shim stops."""
+        await self.health.run(self.link, self.authority.own, lambda: self.settings.recheck_ms)
+
+    async def has_tool(self, http: web.BaseRequest, caller: Caller, tool: str) -> bool | None:
+        """Tell whether it lists a tool; None where it cannot be asked (CUTOVER-TOOL)."""
+        trace = Trace.background(self._sink, upstream=self.name)
+        ctx = Context(caller=caller, trace=trace, headers=passed_on(http.headers, self.forwarded))
+        return await self._offering.has(self.behind.main, ctx, tool)
+
+    def _changed(self, up: bool, evidence: str) -> None:  # noqa: FBT001 - what a link says
+        name = "upstream.up" if up else "upstream.down"
+        Trace.background(self._sink, upstream=self.name).event(name, evidence=evidence)
+        self.health.changed(up=up, evidence=evidence)
+        if up:  # what comes back may be another version
+            self.link.doubt("it came back")
 
     def turn(self, probed: Probed) -> None:
         """Take it that it speaks something else now; the fronts are the caller's to make anew."""
@@ -103,22 +135,14 @@ def _forwarded(settings: UpstreamConfig) -> tuple[str, ...]:
 
 
 async def linked(
-    stack: contextlib.AsyncExitStack, config: Config, settings: UpstreamConfig, sink: AuditSink,
-    ledger: Ledger, clock: Clock,
-) -> Link:  # fmt: skip
-    """Give the way to an upstream; it reports when the server goes and when it comes back."""
+    stack: contextlib.AsyncExitStack, config: Config, settings: UpstreamConfig, ledger: Ledger, clock: Clock
+) -> Link:
+    """Give the way to an upstream."""
     limits = link_limits(config, settings)
     bridge = bridge_of(config, settings, ledger, clock) if settings.command else None
     socket = await stack.enter_async_context(serving(bridge)) if bridge is not None else None
     client = open_client(limits, socket)
     stack.push_async_callback(client.close)
-
-    def changed(up: bool, evidence: str) -> None:  # noqa: FBT001 - what a link says
-        name = "upstream.up" if up else "upstream.down"
-        Trace.background(sink, upstream=settings.name).event(name, evidence=evidence)
-        if up:  # what comes back may be another version
-            link.doubt("it came back")
-
-    link = Link(client, settings.url or BRIDGE_URL, limits, changed)
+    link = Link(client, settings.url or BRIDGE_URL, limits)
     link.on_drop = None if bridge is None else bridge.drop
     return link

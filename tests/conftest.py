@@ -1,12 +1,14 @@
 """Fixtures every part of the tests may use."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
 from shim.clock import SystemClock
+from shim.ledger.database import Database
 from tests.provider import Provider, identity_provider
 from tests.scripted import Scripted, scripted
 
@@ -47,6 +49,20 @@ async def modern_upstream() -> AsyncIterator[Scripted]:
     """A scripted upstream without sessions, for the modern era."""
     async with scripted(sessions=False) as server:
         yield server
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[str]]:
+    """Give a function that tells which reads of the ledger have asked for an id so far, in order."""
+    seen: list[tuple[str, tuple[Any, ...]]] = []
+    read = Database.read
+
+    async def noted(self: Database, sql: str, *values: Any) -> Any:
+        seen.append((sql, values))
+        return await read(self, sql, *values)
+
+    monkeypatch.setattr(Database, "read", noted)
+    return lambda asked: [sql for sql, values in seen if asked in values]
 
 
 @pytest.fixture

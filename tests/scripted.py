@@ -377,14 +377,14 @@ class Scripted:
 
 
 @asynccontextmanager
-async def scripted(**options: Any) -> AsyncIterator[Scripted]:
-    """Run a scripted upstream on a free port of the loopback interface. Options are Scripted's."""
+async def scripted(*, port: int = 0, **options: Any) -> AsyncIterator[Scripted]:
+    """Run a scripted upstream on the loopback interface, on a free port. Options are Scripted's."""
     upstream = Scripted(**options)
     app = web.Application(client_max_size=64 * 1024 * 1024)
     app.router.add_route("*", "/{path:.*}", upstream.handle)
     runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, "127.0.0.1", port)
     await site.start()
     host, port = runner.addresses[0][:2]
     upstream.url = f"http://{host}:{port}{upstream.path}"

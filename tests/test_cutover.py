@@ -5,6 +5,7 @@ import pytest
 from shim.config.routing import Rule, parse_rule
 from shim.cutover import Asker, choose
 
+OLD = Rule("old")
 ANN = Asker("hash-ann", "token", "ann", "fastmcp", "modern")
 BOB = Asker("hash-bob", "api_key", None, "mcp", "legacy", tool="deploy")
 
@@ -15,6 +16,7 @@ BOB = Asker("hash-bob", "api_key", None, "mcp", "legacy", tool="deploy")
         ("new", Rule("new")),
         ("new 25%", Rule("new", 25.0)),
         ("new 0.5% tool=deploy-*", Rule("new", 0.5, tool="deploy-*")),
+        ("new fallback=old", Rule("new", fallback="old")),
         ("old caller=ann client=mcp* era=legacy", Rule("old", caller="ann", client="mcp*", era="legacy")),
     ],
 )
@@ -24,10 +26,21 @@ def test_rules_are_written_as_they_are_read(text: str, rule: Rule) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "new 101%", "new tool", "new tool=", "new tool=a tool=b", "new era=old", "new 5", "new x=y"]
+    "text",
+    [
+        "",
+        "new 101%",
+        "new tool",
+        "new tool=",
+        "new tool=a tool=b",
+        "new era=old",
+        "new 5",
+        "new x=y",
+        "new fallback=new",
+    ],
 )
 def test_what_is_no_rule(text: str) -> None:
-    with pytest.raises(ValueError, match=r"rule|%|era|no N%"):
+    with pytest.raises(ValueError, match=r"rule|%|era|no N%|fallback"):
         parse_rule(text)
 
 
@@ -50,7 +63,7 @@ def test_what_is_no_rule(text: str) -> None:
     ],
 )
 def test_the_first_rule_that_fits(rules: list[str], asker: Asker, upstream: str) -> None:
-    assert choose([parse_rule(rule) for rule in rules], "old", asker) == upstream
+    assert choose([parse_rule(rule) for rule in rules], OLD, asker).upstream == upstream
 
 
 def test_a_higher_percentage_only_adds_callers() -> None:
@@ -58,7 +71,7 @@ def test_a_higher_percentage_only_adds_callers() -> None:
     before: set[str] = set()
     for percent in (0, 1, 10, 25, 50, 99, 100):
         rule = parse_rule(f"new {percent}%")
-        moved = {one.caller for one in askers if choose([rule], "old", one) == "new"}
+        moved = {one.caller for one in askers if choose([rule], OLD, one).upstream == "new"}
         assert before <= moved
         assert abs(len(moved) / len(askers) - percent / 100) < 0.04
         before = moved
@@ -69,5 +82,7 @@ def test_callers_without_identity_move_as_one_for_each_client() -> None:
     rule = parse_rule("new 50%")
     for kind in ("none", "session"):
         for client in ("a", "b", "c", "d", "e"):
-            many = {choose([rule], "old", Asker(f"s{n}", kind, None, client, "legacy")) for n in range(50)}
+            many = {
+                choose([rule], OLD, Asker(f"s{n}", kind, None, client, "legacy")).upstream for n in range(50)
+            }
             assert len(many) == 1

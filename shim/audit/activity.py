@@ -17,6 +17,7 @@ ALIVE_EVERY_MS = 60_000
 _WAITING_AFTER_MS = 1_000
 """A request younger than this is no wait worth telling."""
 _GROUPS = 500
+_STREAMS = frozenset(("GET", "subscriptions/listen"))
 
 
 class Activity:
@@ -39,6 +40,12 @@ class Activity:
     def under_way(self) -> int:
         """How many requests have not ended, open streams included."""
         return len(self._open)
+
+    def at(self, upstream: str) -> int:
+        """Count what is under way at an upstream and will end by itself, or may yet go there."""
+        return sum(
+            trace.upstream in {upstream, None} and trace.method not in _STREAMS for trace in self._open
+        )
 
     def alive(self, *, connected: Sequence[Connected], dropped: int) -> InstanceAlive:
         """Tell the minute that passed and begin the next one; `connected` are the open legacy sessions."""

@@ -119,6 +119,10 @@ class InputDeclined(_Input, tag="input.declined", frozen=True):
     """A question was declined."""
 
 
+class InputWithdrawn(_Input, tag="input.withdrawn", frozen=True):
+    """The server called a question off."""
+
+
 class Denied(Event, tag="denied", frozen=True, kw_only=True):
     """A request was refused; only this log tells not_owner from unknown_task."""
 
@@ -213,6 +217,23 @@ class CutoverChanged(Event, tag="cutover.changed", frozen=True, kw_only=True):
     rules: tuple[str, ...] = ()
     drain: tuple[str, ...] = ()
     by: str
+
+
+class Rerouted(Event, tag="rerouted", frozen=True, kw_only=True):
+    """A request went to another upstream than the rules name: that is down, or has no such tool."""
+
+    wanted: str
+    """The upstream that the rules name."""
+    reason: str
+    """down, tool."""
+    tool: str | None = None
+
+
+class SunsetPassed(Event, tag="sunset", frozen=True, kw_only=True):
+    """A request of the old API came after its end; `action`: warned, refused."""
+
+    action: str
+    method: str | None = None
 
 
 class _OfShadow(Event, frozen=True, kw_only=True):

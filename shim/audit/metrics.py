@@ -53,6 +53,9 @@ class Metrics:
             ("upstream",),
             registry=registry,
         )
+        self.up = Gauge(
+            "taskshim_upstream_up", "Whether an upstream can be reached", ("upstream",), registry=registry
+        )
         self.under_way = Gauge(
             "taskshim_open_requests", "Client requests under way, streams included", registry=registry
         )

@@ -39,6 +39,8 @@ class Tally(Collector):
         self._upstream: Counter[tuple[str, str, str]] = Counter()
         self._denied: Counter[str] = Counter()
         self._legacy = self._saved = 0
+        self._sunset: Counter[str] = Counter()
+        self._rerouted: Counter[str] = Counter()
 
     def add(self, trace: Trace) -> None:
         """Count a request."""
@@ -53,6 +55,10 @@ class Tally(Collector):
         if not trace.upstream_calls and method in _POLLS and outcome == "ok":
             self._saved += 1
         self._legacy += trace.legacy
+        if trace.rerouted_for is not None:
+            self._rerouted[trace.rerouted_for] += 1
+        if trace.sunset is not None:
+            self._sunset[trace.sunset] += 1
         if outcome == "denied":
             self._denied[trace.refusal or "other"] += 1
 
@@ -88,6 +94,18 @@ class Tally(Collector):
         yield CounterMetricFamily(
             "taskshim_legacy_requests", "Requests that end at sunset", value=self._legacy
         )
+        after = CounterMetricFamily(
+            "taskshim_sunset_requests", "Requests of the old API after its end", labels=("action",)
+        )
+        for action, count in self._sunset.items():
+            after.add_metric((action,), count)
+        yield after
+        elsewhere = CounterMetricFamily(
+            "taskshim_rerouted", "Requests that went elsewhere than the rules name", labels=("reason",)
+        )
+        for reason, count in self._rerouted.items():
+            elsewhere.add_metric((reason,), count)
+        yield elsewhere
         denied = CounterMetricFamily("taskshim_denied", "Requests denied", labels=("reason",))
         for reason, count in self._denied.items():
             denied.add_metric((reason,), count)

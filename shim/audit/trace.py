@@ -58,6 +58,10 @@ class Trace:
     """Why it was denied, if it was."""
     code: int | None = None
     http_status: int | None = None
+    sunset: str | None = None
+    """What became of a request that came after the old API's end: served, warned, refused."""
+    rerouted_for: str | None = None
+    """Why it goes to another upstream than the rules name: down, tool."""
     _ended = False
 
     def __init__(
@@ -147,6 +151,11 @@ class Trace:
         """Write why the request is refused; that is its outcome too."""
         self.outcome, self.refusal = "denied", reason
         self._sink.emit(Denied(reason=reason, task_id=_bounded(self.task_id), **self._common()))
+
+    def rerouted(self, wanted: str, reason: str) -> None:
+        """Write that the request goes to another upstream than the rules name."""
+        self.rerouted_for = reason
+        self.event("rerouted", wanted=wanted, reason=reason, tool=_bounded(self.tool))
 
     def event(self, name: str, **fields: Any) -> None:
         """Write an event of that name with this request's context. KeyError, TypeError: no such event."""

@@ -22,6 +22,7 @@ class _Minute:
     requests: Counter[str] = field(default_factory=Counter)
     legacy: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
+    alone: Counter[str] = field(default_factory=Counter)
     legacy_callers: set[tuple[str | None, str | None]] = field(default_factory=set)
 
 
@@ -32,6 +33,8 @@ class Share:
     requests: int
     legacy: int
     errors: int
+    alone: int
+    """Calls of tools that it alone has, which the rules send elsewhere."""
 
 
 class Traffic:
@@ -53,6 +56,8 @@ class Traffic:
                 minute.legacy_callers.add(_who(trace))
         if trace.outcome == "error":
             minute.errors[name] += 1
+        if trace.rerouted_for == "tool":
+            minute.alone[name] += 1
 
     @property
     def legacy_callers(self) -> int:
@@ -66,6 +71,7 @@ class Traffic:
             sum(minute.requests[upstream] for minute in young),
             sum(minute.legacy[upstream] for minute in young),
             sum(minute.errors[upstream] for minute in young),
+            sum(minute.alone[upstream] for minute in young),
         )
 
     def _young(self) -> list[_Minute]:

@@ -5,6 +5,7 @@ import json
 import sys
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import click
 from shim.cli.common import FOUND, config_option, fail, operator_errors, read_config
 from shim.config import Config
 from shim.config.routing import Rule, parse_rule
+from shim.steering import age
 
 _TIMEOUT_S = 10
 
@@ -47,9 +49,7 @@ def set_(
     wanted: dict[str, Any] = {} if default is None else {"default": default}
     if percent is not None:
         target = to or _other(now)
-        rule = Rule(target, percent, tool=tool)
-        kept = [one for one in now["rules"] if not _same_tests(parse_rule(one), rule)]
-        wanted["rules"] = [str(rule), *kept] if tool is not None else [*kept, str(rule)]
+        wanted["rules"] = _with(now["rules"], Rule(target, percent, tool=tool))
     if not wanted:
         fail("cutover set: say --percent, or --default")
     _show(_ask(config, wanted), as_json=False)
@@ -108,30 +108,62 @@ def _other(now: dict[str, Any]) -> str:
     return others[0]
 
 
-def _same_tests(one: Rule, other: Rule) -> bool:
-    return (one.tool, one.caller, one.client, one.era) == (other.tool, other.caller, other.client, other.era)
+def _with(rules: list[str], rule: Rule) -> list[str]:
+    """Give the rules with this one in the place of one with the same tests, which keeps its fallback."""
+    parsed = [parse_rule(one) for one in rules]
+    same = [n for n, one in enumerate(parsed) if _tests(one) == _tests(rule)]
+    if same and parsed[same[0]].upstream == rule.upstream:
+        parsed[same[0]] = replace(parsed[same[0]], percent=rule.percent)
+        kept = [one for n, one in enumerate(parsed) if n not in same[1:]]
+    else:
+        others = [one for n, one in enumerate(parsed) if n not in same]
+        kept = [rule, *others] if rule.tool is not None else [*others, rule]
+    return list(map(str, kept))
+
+
+def _tests(rule: Rule) -> tuple[str | None, ...]:
+    return rule.tool, rule.caller, rule.client, rule.era
 
 
 def _show(seen: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(seen, indent=2))
         return
-    click.echo(f"new calls go to {seen['default']}, but for the first of these rules that fits:")
+    fallback = f" (to {seen['fallback']} while it is down)" if seen["fallback"] else ""
+    but = ", but for the first of these rules that fits:" if seen["rules"] else "; there are no rules"
+    click.echo(f"new calls go to {seen['default']}{fallback}{but}")
     for number, rule in enumerate(seen["rules"], 1):
         click.echo(f"  {number}. {rule}")
-    if not seen["rules"]:
-        click.echo("  none")
-    click.echo(
-        f"\n{'upstream':<16}{'share':>8}{'requests':>10}{'legacy':>8}{'errors':>8}{'open':>7}{'sessions':>10}"
-    )
+    click.echo()
+    rows = [_HEAD, *(_row(name, one, seen["now_ms"]) for name, one in seen["upstreams"].items())]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        first, *others = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        click.echo("  ".join([first.strip().ljust(widths[0]), *others]))
+    click.echo(f"\nrequests of the last {seen['minutes']} minutes; open: tasks that have not ended")
+    if seen["sunset"] is not None:
+        click.echo(f"the old API ends on {seen['sunset']}; from then on: {seen['after_sunset']}")
+    click.echo()
     for name, one in seen["upstreams"].items():
-        click.echo(
-            f"{name:<16}{one['share']:>8.1%}{one['requests']:>10}{one['legacy_requests']:>8}"
-            f"{one['errors']:>8}{one['open_tasks']:>7}{one['sessions']:>10}"
-        )
-    click.echo(f"requests of the last {seen['minutes']} minutes; open: tasks that have not ended\n")
-    for name, one in seen["upstreams"].items():
+        drained = ", its sessions end as they fall idle" if one["drains"] else ""
         if one["can_be_switched_off"]:
             click.echo(f"{name} can be switched off now.")
         else:
-            click.echo(f"{name} cannot be switched off: {'; '.join(one['because'])}.")
+            click.echo(f"{name} cannot be switched off{drained}: {'; '.join(one['because'])}.")
+        if not one["health"]["up"]:
+            since = age(seen["now_ms"] - one["health"]["since_ms"])
+            click.echo(f"{name} cannot be reached since {since}: {one['health']['evidence']}.")
+
+
+_HEAD = (
+    "upstream", "is", "share", "requests", "legacy", "errors", "open", "oldest", "sessions", "under way",
+)  # fmt: skip
+
+
+def _row(name: str, one: dict[str, Any], now_ms: int) -> tuple[str, ...]:
+    oldest = one["oldest_open_ms"] if one["open_tasks"] else None
+    return (
+        name, "up" if one["health"]["up"] else "down", f"{one['share']:.1%}", str(one["requests"]),
+        str(one["legacy_requests"]), str(one["errors"]), str(one["open_tasks"]),
+        "-" if oldest is None else age(now_ms - oldest), str(one["sessions"]), str(one["under_way"]),
+    )  # fmt: skip

@@ -196,6 +196,9 @@ class _Deaf:
         """Refuse."""
         await question.refuse(-32601, "taskshim probe answers no questions")
 
+    async def withdrawn(self, session_id: str, request_id: bytes) -> None:
+        """Leave it."""
+
     async def status(self, task_pk: int) -> None:
         """Leave it."""
 

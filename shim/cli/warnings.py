@@ -53,6 +53,11 @@ def _no_source(it: Checked) -> Iterator[str]:
         yield "empty, so a bearer token is its caller, and a refreshed one a new caller (OWN-ID)"
 
 
+def _anonymous(it: Checked) -> Iterator[str]:
+    if it.config.identity.sources and it.config.identity.serves_anonymous:
+        yield "who brings no credential is served, and all of them are one caller"
+
+
 def _unjudged(it: Checked) -> Iterator[str]:
     sources = it.config.identity.sources
     if (not sources or "token" in sources) and all(one.credentials != "pass" for one in it.config.upstream):
@@ -177,6 +182,7 @@ def _config_file(it: Checked) -> Iterator[str]:
 
 CHECKS = (
     Check("identity.sources", "no source: nobody but a token or a session says who is calling", _no_source),
+    Check("identity.anonymous", "who brings no credential is served", _anonymous),
     Check("upstream.credentials", "tokens of clients that no upstream judges", _unjudged),
     Check("identity.header.trusted_proxies", "a header is believed from public networks", _proxies),
     Check("identity.introspection.audience", "tokens for other servers count", _audience),

@@ -50,19 +50,35 @@ class Config(Section):
         names = [one.name for one in self.upstream]
         if len(set(names)) != len(names):
             raise ValueError("upstream: two of them have the same name")
-        known = {self.cutover.default or next(iter(names), None), *self.cutover.drain} | {
-            parse_rule(rule).upstream for rule in self.cutover.rules
-        }
-        if names and (unknown := known - set(names)):
-            raise ValueError(f"cutover: no upstream is called {min(map(str, unknown))!r}")
-        if names and self.cutover.shadow.tools:
-            self._shadowed(names)
-        if self.cutover.link is not None and self.cutover.sunset is None:
-            raise ValueError("cutover.link: is sent only together with cutover.sunset, which is not set")
+        if names:
+            self._knows_upstreams(names)
+            if self.cutover.shadow.tools:
+                self._shadowed(names)
+        self._ends_in_order()
         same_port = self.admin.port == self.listen.port != 0
         if self.admin.enabled and same_port and self.admin.host == self.listen.host:
             raise ValueError("admin.port: must not be listen.port")
         return self
+
+    def _knows_upstreams(self, names: list[str]) -> None:
+        """Hold the upstreams that the cutover names against those there are."""
+        cutover = self.cutover
+        default = cutover.default or names[0]
+        rules = [parse_rule(rule) for rule in cutover.rules]
+        named = {default, cutover.fallback or None, *cutover.drain}
+        named |= {rule.upstream for rule in rules} | {rule.fallback for rule in rules}
+        if unknown := named - {*names, None}:
+            raise ValueError(f"cutover: no upstream is called {min(map(str, unknown))!r}")
+        if cutover.fallback == default:
+            raise ValueError("cutover.fallback: is the default upstream itself")
+
+    def _ends_in_order(self) -> None:
+        """See that the old API is deprecated before it ends (RFC 9745), and that its end has a day."""
+        cutover = self.cutover
+        if cutover.sunset is not None and cutover.sunset < cutover.deprecation:
+            raise ValueError("cutover.sunset: must not be before cutover.deprecation")
+        if cutover.sunset is None and cutover.after_sunset != "serve":
+            raise ValueError("cutover.after_sunset: needs cutover.sunset, which is not set")
 
     def _shadowed(self, names: list[str]) -> None:
         """Hold the shadow comparison against the upstreams there are."""

@@ -55,6 +55,9 @@ class UpstreamConfig(Section):
     probe_again_ms: Annotated[int, Field(ge=1_000, le=86_400_000)] = 600_000
     """Milliseconds after which a probed era is looked for again; at once when the server comes back or
     answers as the other era (ERA-PROBE)."""
+    recheck_ms: SomeMs = 2_000
+    """Milliseconds after which a server that cannot be reached is looked for again; each time in vain doubles
+    it, up to a minute (CUTOVER-FALLBACK)."""
     sessions: bool = True
     """Whether the server has sessions; false for a legacy server that gives no Mcp-Session-Id."""
 

@@ -161,16 +161,26 @@ class Cutover(Section):
     """Upstream of new calls that no rule sends elsewhere. Not set: the first one."""
     rules: tuple[Annotated[str, AfterValidator(_rule)], ...] = ()
     """Where new calls go, the first rule that fits: "UPSTREAM [N%] [tool=GLOB] [caller=NAME] [client=GLOB]
-    [era=legacy|modern]". A percentage is of callers and stays with them: raising it only adds callers. Tasks
-    and sessions stay with the upstream that made them."""
-
+    [era=legacy|modern] [fallback=UPSTREAM]". A percentage is of callers and stays with them: raising it only
+    adds callers. Tasks and sessions stay with the upstream that made them; calls of a tool that a rule names
+    follow it in a session too (CUTOVER-RULES)."""
+    fallback: str = ""
+    """Upstream that takes new calls while the default one cannot be reached (CUTOVER-FALLBACK). Empty: they
+    fail. A rule names its own."""
+    tools_age_ms: SomeMs = 60_000
+    """Milliseconds for which it counts what an upstream's tools/list said, for calls of tools that it lacks
+    and another one has (CUTOVER-TOOL)."""
     drain: tuple[str, ...] = ()
     """Upstreams whose legacy sessions end with 404 once they have no open task, so that their clients open
     new ones where the rules say."""
     sunset: date | None = Field(default=None, examples=[date(2027, 7, 28)])
-    """Day on which the old API ends: the Sunset header of legacy answers."""
+    """Day on which the old API ends (its first moment, UTC): the Sunset header of legacy answers
+    (RFC 8594)."""
+    after_sunset: Literal["serve", "warn", "refuse"] = "serve"
+    """What becomes of the old API's requests from that day on. "warn" serves them, and says so in the audit
+    log and the operator's; "refuse" lets only be finished what was begun before (SUNSET)."""
     link: WebUrl | None = Field(default=None, examples=["https://example.org/migrate"])
-    """Page that explains the change: the Link header, sent only together with Sunset."""
+    """Page that explains the change: the Link header, by its relations "deprecation" and "sunset"."""
     deprecation: date = date(2026, 7, 28)
     """Day since which the old API is deprecated: the Deprecation header (RFC 9745)."""
     shadow: Shadow = Shadow()

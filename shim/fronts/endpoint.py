@@ -4,7 +4,6 @@ Errors are answered here and nowhere else. One `request` event is written for ea
 """
 
 import asyncio
-from collections.abc import Sequence
 
 import structlog
 from aiohttp import hdrs, web
@@ -17,14 +16,15 @@ from shim.audit.traffic import Traffic
 from shim.callers.resolve import Resolver
 from shim.config import Config
 from shim.fronts.guard import Guard, Route, cors, preflight
-from shim.fronts.legacy_request import session_header
+from shim.fronts.legacy_request import exchange_name, session_header
 from shim.fronts.metadata import ResourceMetadata
 from shim.fronts.reply import Reply, SlowReader
-from shim.fronts.routes import Routes
+from shim.fronts.routes import Arrival, Routes, Standing
+from shim.fronts.sunset import Sunset
 from shim.shadow.shadow import Shadow
 from shim.upstreams.base import Context
 from shim.upstreams.faults import fault_of
-from shim.upstreams.http import Denied
+from shim.upstreams.http import Denied, NeverSent
 from shim.wire.era import Era, classify
 from shim.wire.errors import internal, too_many
 from shim.wire.headers import passed_on
@@ -49,7 +49,7 @@ class Endpoint:
         activity: Activity,
         metrics: Metrics,
         traffic: Traffic,
-        sunset: Sequence[tuple[str, str]],
+        sunset: Sunset,
         shadow: Shadow,
     ) -> None:
         self._config = config
@@ -61,7 +61,7 @@ class Endpoint:
         self._activity = activity
         self._metrics = metrics
         self._traffic = traffic
-        self._sunset = tuple(sunset)
+        self._sunset = sunset
         self._shadow = shadow
         self._under_way = 0
 
@@ -109,9 +109,9 @@ class Endpoint:
         except Exception as exc:  # noqa: BLE001 - the border: every fault becomes its answer
             return await self._fault(exc, message, trace, reply)
 
-    def renew(self, guard: Guard, resolver: Resolver, sunset: Sequence[tuple[str, str]]) -> None:
+    def renew(self, guard: Guard, resolver: Resolver, sunset: Sunset) -> None:
         """Serve the requests that come from now on by these."""
-        self._guard, self._resolver, self._sunset = guard, resolver, tuple(sunset)
+        self._guard, self._resolver, self._sunset = guard, resolver, sunset
 
     async def _dispatch(
         self, http: web.BaseRequest, message: Message | None, route: Route, trace: Trace, reply: Reply
@@ -121,13 +121,35 @@ class Endpoint:
         session_id = session_header(http) if era is Era.LEGACY else None
         caller = await self._resolver.resolve(http.headers, http.remote, session_id=session_id)
         trace.caller, trace.caller_kind, trace.caller_label = caller.key, caller.kind, caller.label
-        standing = await self._routes.of(era, caller, message, session_id)
-        front = standing.fronts[era]
+        if era is Era.LEGACY:
+            trace.method = exchange_name(http, message)
+            self._sunset.judge(message, trace)
+            reply.on_success(self._sunset.headers)
+        arrival = Arrival(http, message, era, caller, session_id)
+        way = await self._routes.of(arrival)
+        if way.wanted is not None:
+            trace.upstream = way.standing.name
+            trace.rerouted(way.wanted, way.reason)
+        with self._routes.under_way(arrival, way):
+            try:
+                return await self._serve(way.standing, arrival, way.message, route, trace, reply)
+            except NeverSent:
+                # of a call that had more than this one exchange, something may have run
+                if way.fallback is None or reply.streaming or trace.upstream_calls > 1:
+                    raise
+            wanted, trace.upstream = way.standing.name, way.fallback.name
+            trace.rerouted(wanted, "down")
+            return await self._serve(way.fallback, arrival, way.message, route, trace, reply)
+
+    async def _serve(
+        self, standing: Standing, arrival: Arrival, message: Message | None, route: Route, trace: Trace,
+        reply: Reply,
+    ) -> web.StreamResponse:  # fmt: skip
+        """Let an upstream's front answer."""
+        http, front = arrival.http, standing.fronts[arrival.era]
         trace.towards(front.upstream.name, front.upstream.dialect.era, front.upstream.dialect.name)
         headers = passed_on(http.headers, standing.forwarded)
-        ctx = Context(caller=caller, trace=trace, headers=headers)
-        if era is Era.LEGACY:
-            reply.on_success(self._sunset)
+        ctx = Context(caller=arrival.caller, trace=trace, headers=headers)
         answer = await front.handle(http, message, ctx, reply, pinned=route.dialect)
         self._shadow.seen(front.upstream.name, message, trace, reply.said)
         return answer

@@ -88,7 +88,7 @@ class LegacyTasks:
             if dialect.asks_for_task(asked.message.params):
                 ctx.trace.feature("task param")
                 return await self._create(asked)
-        if session is None and self._upstream.has_sessions and self._differs(asked):
+        if self._roams(asked) or (self._sessionless(asked) and self._differs(asked)):
             return await self._plain(asked)
         lists = dialect.lists_task_support and (self._differs(asked) or self._config.tasks.promote)
         knows = session is None or knows_tasks(session.version)
@@ -124,7 +124,9 @@ class LegacyTasks:
         ctx.trace.tool = call.tool
         if call.tool is not None and await promotes(self._config, self._upstream, ctx, call.tool):
             return await self._hub.create(asked, call.params, call.ttl_ms)
-        if self._differs(asked) or (session is None and self._upstream.has_sessions):
+        if self._roams(asked):
+            return await self._hub.create(asked, call.params, call.ttl_ms)
+        if self._differs(asked) or self._sessionless(asked):
             with self.passing.creating(session):
                 return await self._hub.create(asked, call.params, call.ttl_ms, session=session)
 
@@ -178,7 +180,8 @@ class LegacyTasks:
         row = await self._hub.own(asked)
         if self._relayed(asked, row):
             return await self._relay_result(asked, row)
-        if row.local and asked.session is not None:
+        elsewhere = row.local or row.upstream != self._upstream.name
+        if elsewhere and asked.session is not None:
             return await self._hub.result(asked, row, self._asks(asked, asked.session))
         here = asked.session is not None and asked.session.session_id == row.session_id
         sent: set[str] = set()
@@ -207,7 +210,8 @@ class LegacyTasks:
         self, http: web.BaseRequest, message: Response, ctx: Context, reply: Reply, session: SessionRow
     ) -> web.StreamResponse | None:
         """Take a client's answer to a task's question; None for one that belongs to none and is relayed."""
-        if await self._ledger.asked_under(session.session_id, message.id or b"") is not None:
+        where = (session.session_id, message.id or b"")
+        if self._asking.waits(*where) or await self._ledger.asked_under(*where) is not None:
             await self._asking.answered(ctx, session, message)
             return reply.empty(202)
         return await self.passing.answered(http, message, ctx, reply, session)
@@ -229,7 +233,7 @@ class LegacyTasks:
         return await self._hub.answer(asked, row, responses)
 
     async def _plain(self, asked: Asked) -> web.StreamResponse:
-        """Serve a client without a session on a server that wants one, over the shim's own (CS-DETECT)."""
+        """Serve a client without a session here, over one of the shim's own (CS-DETECT)."""
         message = asked.message
         response = await self._upstream.plain(asked.ctx, message.method, message.params)
         return await asked.reply.send(answer(message.id, response))
@@ -249,6 +253,14 @@ class LegacyTasks:
         )
 
     # -- what the verbs share -------------------------------------------------------------------
+
+    def _sessionless(self, asked: Asked) -> bool:
+        """Tell whether a client has no session on a server that wants one."""
+        return asked.session is None and self._upstream.has_sessions
+
+    def _roams(self, asked: Asked) -> bool:
+        """Tell whether a call comes from a session of another server, to a tool here (CUTOVER-TOOL)."""
+        return asked.session is not None and asked.session.upstream != self._upstream.name
 
     def _differs(self, asked: Asked) -> bool:
         return asked.dialect.name != self._upstream.dialect.name

@@ -126,7 +126,10 @@ class ModernFront:
             reply.endure()
         if request.method in self._stored or call.keyed is not None:
             await self._vouching.ensure(ctx)
-        response = as_input_required(await handler(call), request.method, call.meta.capabilities)
+        answer = await handler(call)
+        response = as_input_required(answer, request.method, call.meta.capabilities)
+        if call.keyed is None or response is not answer:
+            response = self._named(call, response)
         if response.error is not None:
             code, error_message, data = modern_error(response.error)
             ctx.trace.code = code
@@ -160,6 +163,11 @@ class ModernFront:
         await self._vouching.ensure(ctx)
         return await self._tasks.parked.resume(ctx, upstream, request, responses)
 
+    def _named(self, call: Call, response: Response) -> Response:
+        """Let a state or a cursor say whose it is (CUTOVER-STAY)."""
+        method = call.request.method
+        return self._tasks.origins.response(call.ctx.caller, call.upstream.name, method, response)
+
     async def _list_tools(self, call: Call) -> Response:
         response = await self._plain(call)
         if response.result is not None:
@@ -176,7 +184,8 @@ class ModernFront:
 
         async def run(settle: Settle) -> None:
             response = await self._may_ask(call, partial(self._run_tool, call, tool))
-            await settle(Answer(self._dialect.name, response))
+            # what is kept names the server that gave it, also to who repeats the call after a cutover
+            await settle(Answer(self._dialect.name, self._named(call, response)))
 
         return await self._tasks.idempotency.once(
             call.ctx, call.keyed, run, self._dialect, takes_task=call.meta.declares_tasks

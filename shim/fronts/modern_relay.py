@@ -18,7 +18,7 @@ from shim.fronts.modern_request import admitted, responses_of, task_id_of
 from shim.fronts.modern_seen import Asked, Seen, of_answer
 from shim.fronts.open_streams import OpenStreams, unless
 from shim.fronts.param_checks import ParamChecks
-from shim.fronts.relay import Relay, Tap
+from shim.fronts.relay import DROPPED, Relay, Tap
 from shim.fronts.reply import Reply
 from shim.fronts.subscriptions import call_off
 from shim.fronts.vouching import Vouching
@@ -211,8 +211,20 @@ class ModernRelay:
             request = Request(request.id, request.method, params)
         return await self._relay.forward(
             asked.http, asked.ctx, asked.reply, write_message(request),
-            mirrored=_mirroring(asked, request), tap=tap or of_answer(asked, _as_it_is),
+            mirrored=_mirroring(asked, request), tap=self._named(asked, tap or of_answer(asked, _as_it_is)),
         )  # fmt: skip
+
+    def _named(self, asked: Asked, tap: Tap) -> Tap:
+        """Let a state or a cursor say whose it is before it passes (CUTOVER-STAY)."""
+        origins, caller, method = self._tasks.origins, asked.ctx.caller, asked.request.method
+
+        async def look(data: bytes) -> bytes | None:
+            seen = await tap(data)
+            if seen == DROPPED:
+                return seen
+            return origins.message(caller, self.upstream.name, method, seen or data) or seen
+
+        return look
 
     def _recorded(self, asked: Asked) -> Tap:
         async def seen(response: Response) -> bytes | None:

@@ -94,6 +94,9 @@ class Passing:
             if dialect.name != source.name and announces:
                 ctx.trace.loss("LL-1", message.method)  # a hint that polls make up for
                 return DROPPED
+            if message.method == "notifications/cancelled":  # of its own question: the client's are not here
+                withdrawn = message.params.get("requestId", b"")
+                await self._tasks.questions.withdrawn(session.session_id, withdrawn)
             return await self._notice(message, ctx, session, alone=alone)
 
         return look

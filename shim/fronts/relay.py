@@ -11,12 +11,11 @@ import aiohttp
 from aiohttp import hdrs, web
 
 from shim.fronts.reply import SSE_TYPE, Reply
-from shim.hub import rawjson
-from shim.hub.rawjson import RawJsonError
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context
 from shim.upstreams.http import Counted, Link, media_type
 from shim.wire.era import Era
+from shim.wire.jsonrpc import is_error
 
 Tap = Callable[[bytes], Awaitable[bytes | None]]
 """Sees one message before it passes; None lets it pass as it is, bytes replace it, DROPPED keeps it back."""
@@ -95,7 +94,7 @@ class Relay:
             answer = await self._link.read(response)
             if not answer and http.method == hdrs.METH_POST and response.status < 300:  # noqa: PLR2004 - a 2xx
                 return reply.empty(202)  # any empty 2xx will do (NOTIFY)
-            if _is_error(answer):
+            if is_error(answer):
                 reply.failed()
                 counted.outcome = "error"
                 self._link.judge(self._passed.era, response.status, answer)
@@ -121,7 +120,7 @@ class Relay:
                     continue
                 if replaced is not None:
                     raw, shown = frame.with_data(replaced), replaced
-            if _is_error(shown):
+            if is_error(shown):
                 counted.outcome = "error"
             await reply.answering(shown)
             await reply.raw_frame(raw)
@@ -133,13 +132,3 @@ class Relay:
             headers.append((hdrs.CONTENT_TYPE, "application/json"))
         headers.extend(self._authority.headers(ctx))
         return headers
-
-
-def _is_error(answer: bytes) -> bool:
-    """Tell a JSON-RPC error from a result, without reading a large answer twice."""
-    if b'"error"' not in answer:
-        return False
-    try:
-        return "error" in rawjson.members(answer)
-    except RawJsonError:
-        return False

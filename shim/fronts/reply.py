@@ -8,7 +8,7 @@ from aiohttp import hdrs, web
 from shim.audit.trace import Trace
 from shim.upstreams.http import Denied
 from shim.wire.challenge import named_elsewhere
-from shim.wire.jsonrpc import Notification, write_notification
+from shim.wire.jsonrpc import Notification, is_error, write_notification
 from shim.wire.sse import COMMENT, encode_event
 
 JSON_TYPE = "application/json"
@@ -45,6 +45,7 @@ class Reply:
         self._stream: web.StreamResponse | None = None
         self._endures = False
         self._gone = False
+        self._names_events = True
         self._carried_by: Callable[[bytes, str | None], str] | None = None
         self._on_answer: Callable[[bytes], Awaitable[None]] | None = None
         self.said: bytes | None = None
@@ -62,6 +63,10 @@ class Reply:
     def keep(self, carried: Callable[[bytes, str | None], str]) -> None:
         """Let each message be kept that goes on the stream, under the id given; then the reply endures."""
         self._carried_by = carried
+
+    def without_event_ids(self) -> None:
+        """Give no message an id: what its client resumes by them is at another server."""
+        self._names_events = False
 
     def let_go(self) -> None:
         """Say no more to this client: it reads on elsewhere."""
@@ -134,7 +139,7 @@ class Reply:
             event_id = self._carried_by(message, event_id)
             self._endures = self.resumable = True
         await self.open_stream()
-        await self._write(encode_event(message, event_id=event_id))
+        await self._write(encode_event(message, event_id=event_id if self._names_events else None))
 
     async def prime(self, event_id: str) -> None:
         """Give the client an event id to come back with, on an event that says nothing. Raises SlowReader."""
@@ -172,6 +177,8 @@ class Reply:
     async def send(self, body: bytes, status: int = 200) -> web.StreamResponse:
         """Finish with a JSON-RPC message, on the stream if there is one."""
         await self.answering(body)
+        if self._of_success and is_error(body):
+            self.failed()
         self._trace.http_status = status
         if self._stream is None:
             self._trace.bytes_out += len(body)

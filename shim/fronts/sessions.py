@@ -38,10 +38,10 @@ class ClientSessions:
             return None
         row = await self._ledger.session_of(ctx.caller.key, session_id)
         if row is None or row.closed or row.side != "client":
-            known = await self._ledger.session(session_id)
-            row = await self._adopt(session_id, ctx) if known is None else None
+            owner = await self._ledger.session_owner(session_id)
+            row = await self._adopt(session_id, ctx) if owner is None else None
             if row is None:
-                foreign = known is not None and known.caller != ctx.caller.key
+                foreign = owner is not None and owner != ctx.caller.key
                 ctx.trace.denied("session_foreign" if foreign else "unknown_session")
                 raise unknown_session()
         ctx.trace.client_name, ctx.trace.client_version = row.client_name, row.client_version

@@ -27,6 +27,9 @@ _RELEASE = (
     "UPDATE input SET state = 'outstanding', response = NULL, by = NULL "
     "WHERE task_pk = ? AND key = ? AND state = 'answered'"
 )
+_WITHDRAW = (
+    "UPDATE input SET state = 'closed' WHERE task_pk = ? AND key = ? AND state = 'outstanding' RETURNING n"
+)
 _UNASK = "DELETE FROM ask WHERE task_pk = ? AND key = ?"
 _DELIVER = "UPDATE input SET state = 'delivered' WHERE task_pk = ? AND key = ? AND state = 'answered'"
 _CLOSE = "UPDATE input SET state = 'closed' WHERE task_pk = ? AND state IN ('outstanding', 'answered')"
@@ -73,6 +76,10 @@ class Inputs(Part):
     async def release_input(self, task_pk: int, key: str) -> None:
         """Ask again, at once and under an id of its own: the upstream would not have the answer."""
         await self._change(task_pk, (_RELEASE, (task_pk, key)), (_UNASK, (task_pk, key)))
+
+    async def withdraw_input(self, task_pk: int, key: str) -> bool:
+        """Close a question that nobody has answered; False where somebody has."""
+        return await self._change(task_pk, (_WITHDRAW, (task_pk, key)))
 
     async def close_inputs(self, task_pk: int) -> None:
         """Close what is not delivered (INPUT-END)."""

@@ -135,6 +135,9 @@ class Ledger(Protocol):
     async def session_of(self, caller: str, session_id: str) -> SessionRow | None:
         """Give a caller's session (LL-OWN)."""
 
+    async def session_owner(self, session_id: str) -> str | None:
+        """Give whose a session is, for the log; None where there is none."""
+
     async def sessions(self, caller: str, upstream: str, side: str) -> list[SessionRow]:
         """Give a caller's open sessions."""
 
@@ -146,6 +149,9 @@ class Ledger(Protocol):
 
         One that has a task open stays. Gives its id.
         """
+
+    async def idle_sessions(self, upstream: str, *, limit: int) -> list[SessionRow]:
+        """Give open sessions of legacy clients at an upstream that have no open task."""
 
     async def connected(self) -> list[Connected]:
         """Count the sessions that legacy clients have open, by caller and client."""
@@ -200,6 +206,9 @@ class Ledger(Protocol):
 
     async def release_input(self, task_pk: int, key: str) -> None:
         """Make an answered question outstanding again, as if not sent: the upstream refused the answer."""
+
+    async def withdraw_input(self, task_pk: int, key: str) -> bool:
+        """Close a question that nobody has answered; False where somebody has (ML-INPUT)."""
 
     async def close_inputs(self, task_pk: int) -> None:
         """Close what is not delivered (INPUT-END)."""

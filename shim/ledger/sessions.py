@@ -21,15 +21,18 @@ _CONNECTED = (
     "SELECT caller, caller_kind, client_name, client_version, count(*) FROM session "
     "WHERE side = 'client' AND closed = 0 GROUP BY 1, 2, 3, 4"
 )
-_CLOSE_IDLEST = """
+_OPEN_TASKS = """
+EXISTS (SELECT 1 FROM task INDEXED BY task_by_client_session
+    WHERE task.caller = session.caller AND client_session = session.session_id
+        AND ended_ms IS NULL AND purged_ms IS NULL)
+"""
+_CLOSE_IDLEST = f"""
 UPDATE session SET closed = 1 WHERE session_id = (
     SELECT session_id FROM session WHERE caller = ? AND side = 'client' AND closed = 0 AND used_ms < ?
-        AND NOT EXISTS (SELECT 1 FROM task INDEXED BY task_by_client_session
-            WHERE task.caller = session.caller AND client_session = session.session_id
-                AND ended_ms IS NULL AND purged_ms IS NULL)
+        AND NOT {_OPEN_TASKS}
     ORDER BY used_ms LIMIT 1)
 RETURNING session_id
-"""
+"""  # noqa: S608 - made of constants
 _STATED_CHARS = 200
 """Bound of what a client states about itself in the log."""
 _TOUCH = (
@@ -54,9 +57,18 @@ class Sessions(Part):
         return await self._sessions.get_or_read(session_id, lambda: self._read_session(session_id))
 
     async def session_of(self, caller: str, session_id: str) -> SessionRow | None:
-        """Give a caller's session."""
-        row = await self.session(session_id)
-        return row if row is not None and row.caller == caller else None
+        """Give a caller's session; for a foreign one and for none the same is read (OWN-CHECK)."""
+        known = self._sessions.get(session_id)
+        if known is None:
+            return await self._sessions.get_or_read(session_id, lambda: self._read_of(caller, session_id))
+        return known if known.caller == caller else await self._read_of(caller, session_id)
+
+    async def session_owner(self, session_id: str) -> str | None:
+        """Give whose a session is, for the log; None where there is none. What is read is always the same."""
+        [[caller]] = await self._db.read(
+            "SELECT (SELECT caller FROM session WHERE session_id = ?)", session_id
+        )
+        return None if caller is None else str(caller)
 
     async def sessions(self, caller: str, upstream: str, side: str) -> list[SessionRow]:
         """Give a caller's open sessions; nobody has none to share."""
@@ -90,6 +102,15 @@ class Sessions(Part):
             return None
 
         return await self._db.write((_CLOSE_IDLEST, (caller, before_ms)), then=closed)
+
+    async def idle_sessions(self, upstream: str, *, limit: int) -> list[SessionRow]:
+        """Give open sessions of legacy clients at an upstream that have no open task."""
+        found = await self._db.read(
+            f"SELECT {_COLUMNS} FROM session WHERE upstream = ? AND side = 'client' AND closed = 0 "  # noqa: S608
+            f"AND NOT {_OPEN_TASKS} LIMIT ?",
+            upstream, limit,
+        )  # fmt: skip
+        return [rows.session(row) for row in found]
 
     async def connected(self) -> list[Connected]:
         """Count the sessions that legacy clients have open, by caller and client."""
@@ -137,6 +158,13 @@ class Sessions(Part):
 
     async def _write(self, session_id: str, statement: Statement) -> None:
         await self._db.write(statement, then=lambda _: self.forget_sessions(session_id))
+
+    async def _read_of(self, caller: str, session_id: str) -> SessionRow | None:
+        found = await self._db.read(
+            f"SELECT {_COLUMNS} FROM session WHERE session_id = ? AND caller = ?",  # noqa: S608
+            session_id, caller,
+        )  # fmt: skip
+        return rows.session(found[0]) if found else None
 
     async def _read_session(self, session_id: str) -> SessionRow | None:
         found = await self._db.read(f"SELECT {_COLUMNS} FROM session WHERE session_id = ?", session_id)  # noqa: S608

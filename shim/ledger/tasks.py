@@ -53,13 +53,18 @@ _TOUCH = (
 )
 
 
+_SOUGHT = """
+SELECT (SELECT pk FROM task WHERE task_id = ? AND caller = ?), EXISTS (SELECT 1 FROM task WHERE task_id = ?)
+"""
+
+
 class Tasks(Part):
     """The part of the SQLite ledger that keeps tasks."""
 
     def __init__(self, db: Database, *, cache_rows: int, cache_bytes: int) -> None:
         Part.__init__(self, db)
         self._rows = Recent[int, TaskRow](cache_rows, most_weight=cache_bytes, weigh=_weigh)
-        self._keys = Recent[str, int](cache_rows)
+        self._keys = Recent[tuple[str, str], int](cache_rows)
         self._touched: dict[int, int] = {}
         self._open_by_caller: Counter[str] = Counter()
 
@@ -87,13 +92,28 @@ class Tasks(Part):
         return kept
 
     async def lookup(self, caller: str, task_id: str) -> Lookup:
-        """Give a caller's task: the one accessor for requests (OWN-CHECK)."""
-        pk = await self._keys.get_or_read(task_id, lambda: self._read_key(task_id))
+        """Give a caller's task: the one accessor for requests (OWN-CHECK).
+
+        Only the caller's own tasks are remembered under its name, so that for a foreign one and for none the
+        same is read, and the time it takes does not tell them apart.
+        """
+        exists = False
+
+        async def read() -> int | None:
+            nonlocal exists
+            [[pk, exists]] = await self._db.read(_SOUGHT, task_id, caller, task_id)
+            return None if pk is None else int(pk)
+
+        key = caller, task_id
+        pk = await self._keys.get_or_read(key, read)
         row = None if pk is None else await self._row(pk)
-        if row is None:
-            return Lookup(None, "unknown_task")
-        owns = row.caller == caller and (row.caller_kind == NOBODY) == (caller == NOBODY)
-        return Lookup(row) if owns else Lookup(None, "not_owner")
+        if pk is not None and row is None:  # it has gone since, and another may have its id
+            self._keys.drop(key)
+            pk = await self._keys.get_or_read(key, read)
+            row = None if pk is None else await self._row(pk)
+        if row is not None and (row.caller_kind == NOBODY) == (caller == NOBODY):
+            return Lookup(row)
+        return Lookup(None, "not_owner" if exists or row is not None else "unknown_task")
 
     async def renamed(self, upstream: str, upstream_task_id: str) -> list[TaskRow]:
         """Give the tasks that an upstream calls so and whose clients know them by another id (OWN-ID-MAP)."""
@@ -245,7 +265,7 @@ class Tasks(Part):
             self._ended(ended_caller)
 
     def _keep(self, row: TaskRow) -> TaskRow:
-        self._keys.put(row.task_id, row.pk)
+        self._keys.put((row.caller, row.task_id), row.pk)
         return self._rows.put(row.pk, row)
 
     def _ended(self, caller: str) -> None:
@@ -266,10 +286,6 @@ class Tasks(Part):
     async def _read_row(self, pk: int) -> TaskRow | None:
         found = await self._db.read(f"SELECT {rows.TASK} FROM task WHERE pk = ?", pk)  # noqa: S608
         return rows.task(found[0]) if found else None
-
-    async def _read_key(self, task_id: str) -> int | None:
-        found = await self._db.read("SELECT pk FROM task WHERE task_id = ?", task_id)
-        return int(found[0][0]) if found else None
 
 
 def _change(assignment: str, values: Sequence[Any], pk: int) -> Statement:

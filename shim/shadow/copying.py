@@ -55,6 +55,9 @@ class _Copy:
         await question.refuse(METHOD_NOT_FOUND, "nobody can be asked")
         self.asked.set()
 
+    def withdrawn(self, request_id: bytes) -> None:
+        """Do nothing: it was refused."""
+
 
 class Copies:
     """Runs copies, and hears what the sessions of their tasks say."""
@@ -172,6 +175,10 @@ class Ears:
         """Take up a question."""
         copy = self.copies.of_task(question.task_pk)
         await (self.events if copy is None else copy).question(question)
+
+    async def withdrawn(self, session_id: str, request_id: bytes) -> None:
+        """Take up that the server called a question off."""
+        await self.events.withdrawn(session_id, request_id)
 
     async def status(self, task_pk: int) -> None:
         """Take up that the server announced a change of a task."""

@@ -22,7 +22,7 @@ from shim.ledger.records import InputRow, TaskRow
 from shim.tasks.observe import Observer
 from shim.tasks.overheard import Overheard
 from shim.tasks.promote import is_idempotent
-from shim.tasks.questions import Questions
+from shim.tasks.questions import Claim, Questions
 from shim.tasks.recording import iso, record
 from shim.tasks.room import Room
 from shim.tasks.run import Made, Run, unattended
@@ -123,9 +123,21 @@ class LocalTasks:
         run.answered.set()
         return True
 
+    async def refuse(self, row: TaskRow, asked: InputRow, error: bytes | None) -> bool:
+        """Tell the server that the client would not answer; False where it can only be told an answer."""
+        run = self._runs.get(row.pk)
+        if run is None or asked.upstream_id is None:
+            return False
+        if await self._room.ledger.answer_input(row.pk, asked.key, error or b"{}", by="session"):
+            await run.overheard.refuse(asked, error)
+            await self._questions.taken(row, Claim([asked], {}))
+        return True
+
     async def ended(self, row: TaskRow) -> None:
-        """Forget the call."""
-        self._runs.pop(row.pk, None)
+        """Forget the call; one that goes on although its task has ended is left."""
+        run = self._runs.pop(row.pk, None)
+        if run is not None and run.work is not asyncio.current_task():
+            run.leave()
 
     # -- the call ------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from shim.hub import rawjson
 from shim.ledger.records import InputRow
 from shim.tasks.questions import Questions
 from shim.upstreams.base import Context, Question
+from shim.wire.envelope import legacy_error
 from shim.wire.jsonrpc import Notification
 
 _PROGRESS = "notifications/progress"
@@ -46,13 +47,19 @@ class Overheard:
 
     async def question(self, question: Question) -> None:
         """Take a question that the server asks in the middle of the call."""
+        self._open[question.request.id] = question
         self.asks.set()
         await self._settled.wait()
+        if self._open.get(question.request.id) is not question:
+            return  # it was called off meanwhile
         if self._pk is None:
             await question.refuse(_INTERNAL, "the call has ended")
             return
-        self._open[question.request.id] = question
         await self.questions.question(replace(question, task_pk=self._pk))
+
+    def withdrawn(self, request_id: bytes) -> None:
+        """Forget a question that the server called off."""
+        self._open.pop(request_id, None)
 
     async def answer(self, ctx: Context, asked: InputRow) -> bool:
         """Bring an answer to the server; False where it is not taken. Raises SessionLost, UpstreamFault."""
@@ -64,6 +71,12 @@ class Overheard:
         if self._open.get(rid) is question:  # some servers ask the next under the same id at once
             del self._open[rid]
         return taken
+
+    async def refuse(self, asked: InputRow, error: bytes | None) -> None:
+        """Tell the server that the client refused its question, as the client said it."""
+        question = self._open.pop(asked.upstream_id or b"", None)
+        if question is not None:
+            await question.refuse(*legacy_error(error or b"{}")[:2])
 
     async def _pass(self, message: Notification) -> None:
         """Pass a notification to a client that still waits for an answer."""

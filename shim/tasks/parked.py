@@ -12,7 +12,6 @@ import hashlib
 import json
 from functools import partial
 
-from shim.callers.caller import Caller
 from shim.callers.keys import Keys
 from shim.hub import rawjson
 from shim.hub.rawjson import Members, RawJsonError
@@ -43,6 +42,10 @@ class ParkedCalls:
     def __len__(self) -> int:
         """Count the calls that go on."""
         return sum(not call.work.done() for call in self._calls.values())
+
+    def at(self, upstream: str) -> int:
+        """Count those that go on at an upstream."""
+        return sum(one.upstream == upstream and not one.work.done() for one in self._calls.values())
 
     async def begin(self, ctx: Context, upstream: Upstream, request: Request, run: Run) -> Response:
         """Make a call and give its answer, or what it asks first. Raises what `run` raises, ShimError."""
@@ -81,12 +84,6 @@ class ParkedCalls:
             raise
         finally:
             call.waiters -= 1
-
-    def where(self, caller: Caller, state: str) -> str | None:
-        """Give the upstream at which the caller's call waits that a state names; None where none does."""
-        said = self._keys.peek(state).split(" ", 2)[:2]
-        call = next((self._calls[one] for one in said if one in self._calls), None)
-        return call.upstream if call is not None and call.ctx.caller.key == caller.key else None
 
     async def close(self) -> None:
         """End every parked call at the server; its client is told when it comes back."""

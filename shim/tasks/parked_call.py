@@ -84,11 +84,21 @@ class ParkedCall:
 
     async def asks(self) -> bool:
         """Wait until the call asks something, all that it asks at once; False when it came to its end."""
-        news = asyncio.create_task(self._news.wait())
-        await _first_of(self.work, news)
-        if not self.work.done():
-            await _first_of(self.work, asyncio.create_task(self._room.clock.sleep_ms(GATHER_MS)))
+        while not self.work.done():
+            await _first_of(self.work, asyncio.create_task(self._news.wait()))
+            if not self.work.done():
+                await _first_of(self.work, asyncio.create_task(self._room.clock.sleep_ms(GATHER_MS)))
+            if self.open:
+                break  # else what came was called off again
         return not self.work.done()
+
+    def withdrawn(self, request_id: bytes) -> None:
+        """Strike a question that the server called off: an answer to it is one to nothing."""
+        for key, asked in list(self.open.items()):
+            if asked.question.request.id == request_id:
+                self._strike(key)
+                waited_ms = self._room.clock.now_ms() - asked.asked_ms
+                self.ctx.trace.event("input.withdrawn", key=key, kind=asked.kind, waited_ms=waited_ms)
 
     async def answer(self, ctx: Context, responses: Mapping[str, bytes]) -> None:
         """Give the server the answers to what is open, each once; others are ignored.
@@ -102,11 +112,14 @@ class ParkedCall:
             response = as_response(ctx, asked.kind, raw)
             if not await self._deliver(ctx, asked.question, response):
                 ctx.trace.event("upstream.invalid", rule="ML-MRTR", detail="refused an answer")
-            del self.open[key]
+            self._strike(key)
             ctx.trace.event(
                 "input.declined" if declined(response) else "input.answered",
                 key=key, kind=asked.kind, waited_ms=self._room.clock.now_ms() - asked.asked_ms,
             )  # fmt: skip
+
+    def _strike(self, key: str) -> None:
+        self.open.pop(key, None)
         if not self.open:
             self._news.clear()
 

@@ -96,6 +96,19 @@ class Questions:
         if not stored:
             await question.refuse(_REFUSED, "too many questions of one task (limits.questions_per_task)")
 
+    async def withdrawn(self, session_id: str, request_id: bytes) -> None:
+        """Close a question that the server called off, unless it was answered: then that is on its way."""
+        ledger = self._room.ledger
+        asked = await ledger.input_by_upstream_id(session_id, request_id)
+        if asked is None or not await ledger.withdraw_input(asked.task_pk, asked.key):
+            return
+        row = await ledger.own_task(asked.task_pk)
+        waited_ms = self._room.clock.now_ms() - asked.asked_ms
+        self._room.own_context(row).trace.event(
+            "input.withdrawn", task_id=row.task_id, key=asked.key, kind=asked.kind, waited_ms=waited_ms
+        )
+        await self._settle(row)
+
     async def status(self, task_pk: int) -> None:
         """Wake those who wait for the task: the server announced a change."""
         self._room.changes.publish(task_pk)

@@ -15,6 +15,7 @@ from shim.wire.errors import ShimError
 from shim.wire.jsonrpc import Response
 
 _PAYLOAD_MS = 1_000
+_SLOW_PAYLOAD_MS = 20_000
 DRAIN_MS = 250
 """Time for what the server wrote to a stream before it heard that the stream is called off."""
 
@@ -44,10 +45,12 @@ class Results:
         Raises ShimError, TaskUnknown, SessionLost.
         """
         for _ in range(2):
-            # a stream that was open before the end can hang for ever (measured), or break off: once more
+            # a stream that was open before the end can hang for ever (measured), or break off: once more;
+            # one that was opened after it is only slow, and calling it off can cost its whole session
+            patience_ms = _PAYLOAD_MS if row.pk in self._open else _SLOW_PAYLOAD_MS
             with contextlib.suppress(TimeoutError, Interrupted):
                 try:
-                    async with asyncio.timeout(_PAYLOAD_MS / 1000):
+                    async with asyncio.timeout(patience_ms / 1000):
                         return await _read_by_all(self.ensure(row))
                 except NotYet:
                     return None

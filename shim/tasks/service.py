@@ -7,7 +7,7 @@ from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.hub.status import TERMINAL
 from shim.hub.task import Task
-from shim.ledger.records import SessionRow, TaskRow
+from shim.ledger.records import InputRow, SessionRow, TaskRow
 from shim.tasks.access import own
 from shim.tasks.cancel import cancel
 from shim.tasks.create import Plan, create, plan
@@ -16,8 +16,10 @@ from shim.tasks.idempotency import Idempotency
 from shim.tasks.listing import Listing
 from shim.tasks.local import LocalTasks
 from shim.tasks.observe import Observer
+from shim.tasks.origin import Origins
 from shim.tasks.parked import ParkedCalls
 from shim.tasks.questions import Questions
+from shim.tasks.refusal import end_refused
 from shim.tasks.results import Results
 from shim.tasks.room import Room
 from shim.tasks.sweep import Sweeper
@@ -41,6 +43,7 @@ class Tasks:
         self.watchers = Watchers(room, self.observer)
         self.idempotency = Idempotency(room, instance, dialects)
         self.parked = ParkedCalls(room, keys, instance)
+        self.origins = Origins(keys, several=len(room.config.upstream) > 1)
         self.hand_back = HandBack(room)
         self.listing = Listing(room, self.observer, keys)
         self.sweeper = Sweeper(room, self.observer)
@@ -98,6 +101,12 @@ class Tasks:
         if row.status not in TERMINAL:
             await self.questions.answer(ctx, row, responses)
             self.observer.forget(row.pk)
+
+    async def refuse(self, ctx: Context, row: TaskRow, asked: InputRow, error: bytes | None) -> None:
+        """Take it that a client would not answer a question: the server is told, or it is the task's end."""
+        if not await self.local.refuse(row, asked, error):
+            ctx.trace.loss("LM-INPUT", "error")
+            await end_refused(self.room, self.observer, ctx, row, asked.kind, error)
 
     async def cancel(self, ctx: Context, task_id: str, *, pin: bool = False) -> TaskRow:
         """Cancel a task of the caller's and give it as it then is. Raises ShimError.

@@ -110,12 +110,18 @@ class Asking(Protocol):
     async def question(self, question: Question) -> None:
         """Take up a question of the call."""
 
+    def withdrawn(self, request_id: bytes) -> None:
+        """Take it that the server called off what it asked under an id; not each is the call's."""
+
 
 class SessionEvents(Protocol):
     """Who hears what an upstream session says of its own accord. The tasks room implements it."""
 
     async def question(self, question: Question) -> None:
         """Take up a question."""
+
+    async def withdrawn(self, session_id: str, request_id: bytes) -> None:
+        """Take it that the server called off what it asked on a session under an id."""
 
     async def status(self, task_pk: int) -> None:
         """Take up that the server announced a change of a task."""

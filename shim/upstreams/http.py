@@ -103,7 +103,7 @@ class Link:
         self.limits = limits
         self._client = client
         self._address = URL(url)
-        self._on_change = on_change
+        self.on_change = on_change
         self.on_doubt: Callable[[str], None] | None = None
         self.on_exchange: Callable[[str, str], None] | None = None
         self.on_drop: Callable[[str], None] | None = None
@@ -183,8 +183,8 @@ class Link:
         """Report when the server stops answering at all, and when it answers again."""
         if up is not self._up:
             self._up = up
-            if self._on_change is not None:
-                self._on_change(up, evidence)
+            if self.on_change is not None:
+                self.on_change(up, evidence)
 
     async def read(self, response: aiohttp.ClientResponse) -> bytes:
         """Read a whole body within the frame bound. Raises Interrupted, UpstreamFault."""

@@ -165,3 +165,13 @@ def _refused(exc: RawJsonError, body: bytes) -> ClientFault:
     if exc.fault == "duplicate":
         return invalid_request(f"body: {exc}")
     return parse_error(str(exc))
+
+
+def is_error(answer: bytes) -> bool:
+    """Tell a JSON-RPC error from a result, without reading a large answer twice."""
+    if b'"error"' not in answer:
+        return False
+    try:
+        return "error" in rawjson.members(answer)
+    except RawJsonError:
+        return False

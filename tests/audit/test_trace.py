@@ -147,9 +147,10 @@ def test_every_event_of_the_log_has_its_class():
     assert set(EVENTS) == {
         *("request", "denied", "lenient", "loss", "hub.illegal_transition", "upstream.invalid"),
         *("task.created", "task.status", "task.ended", "task.purged", "task.lost"),
-        *("input.asked", "input.answered", "input.declined", "input.lost"),
+        *("input.asked", "input.answered", "input.declined", "input.withdrawn", "input.lost"),
         *("session.opened", "session.closed", "session.lost"),
         *("upstream.probed", "upstream.down", "upstream.up", "config.reloaded", "cutover.changed"),
+        *("rerouted", "sunset"),
         *("provider.down", "provider.up"),
         *("shadow.compared", "shadow.diff"),
         *("instance.started", "instance.stopped", "instance.alive"),

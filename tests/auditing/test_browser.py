@@ -15,6 +15,7 @@ QUIET = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 )  # fmt: skip
+PATIENCE_MS = 240_000
 WIDTHS = (360, 1280)
 SCHEMES = ("light", "dark")
 
@@ -67,6 +68,7 @@ def opened(browser, address):
         context = browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True
         )
+        context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         page = context.new_page()
         page.on("request", lambda request: asked.append(request.url))

@@ -31,7 +31,7 @@ def test_bars_are_as_high_as_their_counts():
     ]  # fmt: skip
     first = found.bars[0]
     assert (first.legacy_y, first.modern_y) == (HEIGHT * 0.75, 0)
-    assert found.bars[1].x == pytest.approx(first.x + 100 / 3)
+    assert found.bars[1].x == pytest.approx(first.x + 100 / 10)  # room for ten days at least
 
 
 def test_a_day_without_anything_keeps_its_place():
@@ -64,6 +64,13 @@ def test_dates_are_few_enough_to_read(count, labels):
     assert [tick.label for tick in charts.bars(days(*[(1, 1)] * count)).dates][: len(labels)] == labels
 
 
+def test_dates_stand_under_their_days():
+    found = charts.bars(days((1, 1), (1, 1)))
+    assert [tick.at for tick in found.dates] == [0, 10]
+    since = datetime(2026, 11, 2)  # noqa: DTZ001
+    assert [tick.at for tick in charts.period_dates(Period(since, since + DAY))] == [0, 50]
+
+
 def told(verdict, line=(), zero=None, earliest=None, latest=None):
     return {
         "verdict": verdict, "zero": zero, "zero_earliest": earliest, "zero_latest": latest,
@@ -78,16 +85,20 @@ def test_the_line_is_solid_where_it_is_told_from_and_has_its_bounds_ahead():
     line = [(4, 4, 4), (3, 3, 3), (1, 2, 2.5), (0, 1, 2), (0, 0, 1.5)]
     trend = told("falling", line, FIRST + 4 * DAY, FIRST + 3 * DAY, FIRST + 9 * DAY)
     found = charts.course(days((4, 0), (3, 0), (2, 0)), trend, FIRST + 3 * DAY)
-    assert [dot.x for dot in found.dots] == [10, 30, 50]
+    assert [dot.x for dot in found.dots] == [5, 15, 25]
     assert [dot.y for dot in found.dots] == [0, HEIGHT / 4, HEIGHT / 2]
-    assert found.fitted == f"10.000,0.00 30.000,{HEIGHT / 4:.2f} 50.000,{HEIGHT / 2:.2f}"
-    assert found.ahead.split()[0].startswith("50.000")
-    assert found.ahead.split()[-1] == f"90.000,{HEIGHT:.2f}"
+    assert found.fitted == f"5.000,0.00 15.000,{HEIGHT / 4:.2f} 25.000,{HEIGHT / 2:.2f}"
+    assert found.ahead.split()[0].startswith("25.000")
+    assert found.ahead.split()[-1] == f"45.000,{HEIGHT:.2f}"
     assert len(found.band.split()) == 6
-    assert (found.last.x, found.off.x, found.gone.x) == (50, 70, 90)
-    assert (found.gone_from, found.gone_to) == (70, 100)  # its end lies beyond the field
-    assert found.gone.left
+    assert (found.last.x, found.off.x, found.gone.x) == (25, 35, 45)
+    assert (found.gone_from, found.gone_to) == (35, 100)  # its end lies beyond the field
     assert not found.last.left
+
+
+def test_a_word_near_the_right_edge_stands_to_the_left():
+    found = charts.course(days(*[(3, 0)] * 20), told("not falling"), FIRST + 2 * DAY)
+    assert (found.last.left, found.off.left) == (True, False)
 
 
 @pytest.mark.parametrize("rows", [[], days((1, 1))])

@@ -1,6 +1,7 @@
 """The load generator counts what it should, and its figures are right."""
 
 import math
+import random
 import sqlite3
 from argparse import Namespace
 
@@ -13,6 +14,7 @@ from benchmarks.messages import FIRST_ID, Speaker
 from benchmarks.report import Report, Row, Target
 from benchmarks.seed import fill
 from benchmarks.stats import Figures, median, percentile, summarise
+from benchmarks.strangers import compare
 from benchmarks.upstream import Canned
 from benchmarks.workloads import NEVER_S, Setting, task_id_in
 
@@ -172,3 +174,14 @@ def test_the_table_compares_with_the_pass_through() -> None:
     )
     line = report.text().splitlines()[2]
     assert line.split() == ["call", "LL", "0.600", "750", "+0.100", "0.75", "2", "ERRORS"]
+
+
+def test_times_that_differ_are_told_from_times_that_do_not() -> None:
+    chance = random.Random(3)  # noqa: S311 - a benchmark, no secret
+    noisy = [[chance.gauss(0.001, 0.0002) for _ in range(1_000)] for _ in range(3)]
+    same = compare(noisy[0], noisy[1], same_bytes=True)
+    apart = compare(noisy[0], [one + 0.0001 for one in noisy[2]], same_bytes=True)
+    assert same.apart_us < same.noise_us < 50
+    assert 50 < apart.apart_us < 150
+    assert apart.apart_us > apart.noise_us
+    assert same.foreign_p50_us == pytest.approx(1_000, rel=0.05)

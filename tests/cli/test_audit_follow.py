@@ -25,7 +25,8 @@ from shim.cli.audit_screen import drawn
 from tests.auditing.course import HOSTILE
 from tests.auditing.world import START, Run, busy, lines
 
-PATIENCE_S = 60
+PATIENCE_S = 240
+pytestmark = pytest.mark.timeout(300)
 COMMAND = [sys.executable, "-c", "from shim.cli.main import cli; cli()", "audit", "follow"]
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from shim.cli.stdio import for_one_client
 from shim.config import Config
+from tests import planted
 from tests.client import ModernClient
 from tests.scripted import Raw, text
 
@@ -57,7 +58,7 @@ class Client:
         return answer
 
     async def call(self, name, **fields):
-        return await self.ask("tools/call", {"name": name, "arguments": {}, **fields})
+        return await self.ask("tools/call", {"name": name, "arguments": planted.arguments(), **fields})
 
     async def end(self):
         """Close the input and give the exit code; nothing else may come."""

@@ -38,6 +38,11 @@ def folder(tmp_path, monkeypatch):
 CASES = [
     ("identity.sources", {"identity": {"sources": []}}, {"identity": {"sources": ["token"]}}),
     (
+        "identity.anonymous",
+        {"identity": {"sources": ["header"], "anonymous": True}},
+        {"identity": {"sources": ["header"], "anonymous": False}},
+    ),
+    (
         "upstream.credentials",
         {"upstream": [SERVICE], "identity": {"sources": ["header", "token"]}},
         {"upstream": [SERVICE, {**UPSTREAM, "name": "other"}], "identity": {"sources": ["token"]}},

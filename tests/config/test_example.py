@@ -43,8 +43,6 @@ def test_the_example_is_the_defaults():
 @pytest.mark.parametrize("line", COMMENTED)
 def test_every_commented_key_is_a_valid_example(line):
     text = TEXT.replace(f"\n{line}\n", f"\n{line[1:]}\n", 1)
-    if line.startswith("#link"):  # sent only together with sunset
-        text = text.replace("#sunset", "sunset")
     Config.model_validate(tomllib.loads(text))
 
 

@@ -167,8 +167,8 @@ FAULTS = [
         "t.toml:4: ownership.adopt_until: must have timezone",
     ),
     (
-        "[cutover]\nlink = 'https://x.example'\n",
-        "t.toml: cutover.link: is sent only together with cutover.sunset",
+        "[cutover]\nafter_sunset = 'refuse'\n",
+        "t.toml: cutover.after_sunset: needs cutover.sunset, which is not set",
     ),
     ("[admin]\nport = 8765\n", "t.toml: admin.port: must not be listen.port"),
     ("[listen]\nallowed_origins = ['*']\n", "t.toml:4: listen.allowed_origins[0]: must be scheme://host"),

@@ -203,4 +203,4 @@ async def test_the_end_is_told_where_the_operator_set_it(upstream: Scripted, tmp
     ):
         reply = await client.initialize()
         assert reply.headers["Sunset"] == "Wed, 28 Jul 2027 00:00:00 GMT"
-        assert reply.headers["Link"] == '<https://example.org/migrate>; rel="sunset"; type="text/html"'
+        assert reply.headers["Link"] == '<https://example.org/migrate>; rel="deprecation sunset"'

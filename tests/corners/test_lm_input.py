@@ -126,6 +126,56 @@ async def test_other_kinds_are_asked_too(
     assert server.updates == [{"k": given}]
 
 
+NO = {"code": -1, "message": "User rejected sampling request", "data": {"n": 1.10}}
+REFUSED = "the client refused sampling, which cannot be told to the server: User rejected sampling request"
+
+
+@pytest.mark.rule("LM-INPUT", "INPUT-END")
+@pytest.mark.parametrize("gone", [False, True], ids=["there", "away"])
+async def test_a_refused_sampling_is_the_tasks_end(
+    modern_upstream: Scripted, tmp_path: Path, *, gone: bool
+) -> None:
+    """The new API has no answer that says no, so the server would ask for ever."""
+    async with corner(modern_upstream, tmp_path, client={"capabilities": {"sampling": {}}}) as lm:
+        server = Asking(modern_upstream, "k")
+        server.open["k"] = SAMPLING
+        if gone:
+            modern_upstream.on("tasks/cancel", Raw("", 503))
+        await lm.create()
+        async with on_get(lm.client) as stream:
+            message = await question(lm, stream)
+            await lm.client.post({"jsonrpc": "2.0", "id": message["id"], "error": NO})
+        ended = await lm.client.tasks("get", "task-1")
+        done = await result(lm)
+        again = await lm.client.post({"jsonrpc": "2.0", "id": message["id"], "error": NO})
+    assert ended.result["status"] == "failed"
+    assert done.error == {"code": -32603, "message": REFUSED, "data": NO}
+    assert (again.status, server.updates) == (202, [])
+    assert [seen.params["taskId"] for seen in modern_upstream.seen("tasks/cancel")] == ["task-1"]
+    assert [event["field"] for event in lm.events("loss")] == ["error"]
+
+
+@pytest.mark.rule("LM-INPUT", "LM-CREATE")
+async def test_a_refused_sampling_is_the_end_of_a_local_task(
+    modern_upstream: Scripted, tmp_path: Path
+) -> None:
+    asking = {"resultType": "input_required", "inputRequests": {"k": SAMPLING}, "requestState": "s"}
+    modern_upstream.on("tools/call", asking)
+    async with corner(modern_upstream, tmp_path, client={"capabilities": {"sampling": {}}}) as lm:
+        task_id = (await lm.client.call("run", task={})).result["task"]["taskId"]
+        async with lm.client.stream("tasks/result", {"taskId": task_id}) as stream:
+            message = await question(lm, stream)
+            await lm.client.post({"jsonrpc": "2.0", "id": message["id"], "error": NO})
+            [done] = [one for one in await lm.ticking(asyncio.ensure_future(stream.rest())) if "error" in one]
+        assert not [work for work in lm.app.tasks.room.background if work.get_name().startswith("local ")]
+    assert done["error"] == {"code": -32603, "message": REFUSED, "data": NO}
+    assert len(modern_upstream.seen("tools/call")) == 1
+    assert modern_upstream.seen("tasks/cancel") == []
+
+
+SAMPLING: dict[str, Any] = {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}}
+
+
 @pytest.mark.rule("LM-INPUT")
 async def test_the_sessions_own_stream_comes_first(modern_upstream: Scripted, tmp_path: Path) -> None:
     async with corner(modern_upstream, tmp_path) as lm:

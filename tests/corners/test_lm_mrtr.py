@@ -78,6 +78,19 @@ async def test_a_server_may_ask_so_many_rounds(modern_upstream: Scripted, tmp_pa
 
 
 @pytest.mark.rule("LM-MRTR")
+async def test_a_refused_sampling_is_the_end_of_the_call(modern_upstream: Scripted, tmp_path: Path) -> None:
+    """A client of the new API that refuses one does not send the call again; so does the shim."""
+    sampling = {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}}
+    modern_upstream.on("tools/call", {"resultType": "input_required", "inputRequests": {"k": sampling}})
+    no = {"code": -1, "message": "User rejected sampling request"}
+    async with corner(modern_upstream, tmp_path, client={"capabilities": {"sampling": {}}}) as lm:
+        said = await asked(lm, "tools/call", {"name": "run"}, [{"error": no}])
+    assert (said[-1]["error"]["code"], said[-1]["error"]["data"]) == (-32603, no)
+    assert "User rejected sampling request" in said[-1]["error"]["message"]
+    assert len(modern_upstream.seen("tools/call")) == 1
+
+
+@pytest.mark.rule("LM-MRTR")
 @pytest.mark.parametrize("session", [True, False])
 async def test_who_cannot_be_asked_gets_an_error(
     modern_upstream: Scripted, tmp_path: Path, *, session: bool

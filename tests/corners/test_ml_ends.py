@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from shim.hub.status import Status
+from shim.tasks import results
 from shim.tasks.terminal import End
 from tests.corners.ml import Corner, accept, corner, elicit
 from tests.scripted import Error, Hang, Raw, Scripted, task, text
@@ -194,6 +195,26 @@ async def test_an_ended_task_loses_its_payload_then_its_name(upstream: Scripted,
         await ml.app.tasks.sweeper.once()
         gone = await ml.client.tasks("get", "task-1", id=1)
         assert gone.body == (await ml.client.tasks("get", UNKNOWN, id=1)).body
+
+
+@pytest.mark.rule("ML-TERMINAL")
+async def test_a_result_that_is_slow_to_come_is_waited_for(
+    upstream: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calling the request off would take its session along on the most common server."""
+    monkeypatch.setattr(results, "_PAYLOAD_MS", 1)
+    async with corner(upstream, tmp_path) as ml:
+        await ml.create()
+        upstream.on("tasks/get", task(status="completed"))
+        slow = upstream.stream("tasks/result")
+        getting = asyncio.create_task(ml.get())
+        await slow.opened()
+        for _ in range(20):  # more than a millisecond: each is an exchange of its own
+            await ml.client.request("server/discover", {})
+        await slow.result(text("done"))
+        assert (await getting)["status"] == "completed"
+    assert upstream.seen("notifications/cancelled") == []
+    assert len(upstream.seen("tasks/result")) == 1
 
 
 @pytest.mark.rule("HUB-2", "ML-GET")

@@ -239,3 +239,29 @@ async def test_no_question_yet_is_working_with_the_upstreams_words(
         seen = await ml.get()
     assert (seen["status"], seen["statusMessage"]) == ("working", "need a name")
     assert "inputRequests" not in seen
+
+
+@pytest.mark.rule("ML-INPUT")
+@pytest.mark.parametrize("answered", [False, True])
+async def test_a_question_that_the_server_calls_off_is_closed(
+    upstream: Scripted, tmp_path: Path, *, answered: bool
+) -> None:
+    upstream.on("tasks/get", task(status="working"))
+    async with corner(upstream, tmp_path) as ml:
+        await ml.create()
+        get = await upstream.get_stream()
+        await get.send(elicit("q", "task-1"))
+        await ml.until("task-1", "input_required")
+        if answered:
+            await ml.client.tasks("update", "task-1", inputResponses={"elicitation-1": accept(ok=True)})
+            await upstream.response_to("q")
+        off = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "q"}}
+        for message in (off, {**off, "params": {"requestId": "unheard of"}}, {**off, "params": {}}):
+            await get.send(message)
+        assert "inputRequests" not in await ml.until("task-1", "working")
+        late = await ml.client.tasks("update", "task-1", inputResponses={"elicitation-1": accept(ok=True)})
+        assert late.result == {"resultType": "complete"}
+        await get.send(elicit("q", "task-1"))
+        assert list((await ml.until("task-1", "input_required"))["inputRequests"]) == ["elicitation-2"]
+    assert len([seen for seen in upstream.requests if seen.is_response and seen.id == "q"]) == int(answered)
+    assert len(ml.events("input.withdrawn")) == int(not answered)

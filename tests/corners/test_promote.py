@@ -435,6 +435,49 @@ async def test_a_legacy_client_runs_it_as_a_task_answers_and_comes_back(tmp_path
     assert [(each["taskId"], each["status"]) for each in listed] == [(created["taskId"], "completed")]
 
 
+@pytest.mark.rule("PROMOTE-2", "ML-INPUT")
+async def test_a_question_that_the_server_calls_off_is_called_off_for_the_client(tmp_path: Path) -> None:
+    off = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "q1"}}
+    async with world(tmp_path, "legacy") as one:
+        await one.legacy.initialize()
+        call = one.upstream.stream("tools/call")
+        task_id = (await one.legacy.call("slow", task={})).result["task"]["taskId"]
+        await call.send(elicit("q1"))
+        async with one.legacy.stream("tasks/result", {"taskId": task_id}) as stream:
+            question = await stream.message()
+            await call.send(off)
+            called_off = await stream.message()
+            assert (await one.legacy.tasks("get", task_id)).result["status"] == "working"
+            await one.legacy.respond(question["id"], accept(ok=True))
+            await call.result(text("without"))
+            assert (await stream.message())["result"]["content"] == text("without")["content"]
+    assert called_off["params"] == {"requestId": question["id"]}
+    assert not [seen for seen in one.upstream.requests if seen.is_response and seen.id == "q1"]
+
+
+@pytest.mark.rule("PROMOTE-2", "LM-INPUT")
+async def test_a_legacy_server_is_told_that_its_client_refused(tmp_path: Path) -> None:
+    asks = {"jsonrpc": "2.0", "id": "q1", "method": "sampling/createMessage", "params": {"messages": []}}
+    async with world(tmp_path, "legacy") as one:
+        one.legacy.capabilities = {"sampling": {}}
+        await one.legacy.initialize()
+        call = one.upstream.stream("tools/call")
+        task_id = (await one.legacy.call("slow", task={})).result["task"]["taskId"]
+        await call.send(asks)
+        async with one.legacy.stream("tasks/result", {"taskId": task_id}) as stream:
+            question = await stream.message()
+            for _ in range(2):  # only the first is told
+                await one.legacy.respond_error(question["id"], -1, "no")
+            told = (await one.upstream.response_to("q1")).message["error"]
+            assert (await one.legacy.tasks("get", task_id)).result["status"] == "working"
+            await call.result(text("without"))
+            assert (await stream.rest())[-1]["result"]["content"] == text("without")["content"]
+    assert (told["code"], told["message"]) == (-1, "no")
+    assert (
+        len([seen for seen in one.upstream.requests if seen.message and seen.message.get("id") == "q1"]) == 1
+    )
+
+
 @pytest.mark.rule("PROMOTE-2")
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_legacy_client_cancels_it(tmp_path: Path, era: str) -> None:

@@ -17,6 +17,7 @@ from shim.config import Config
 from tests.client import LegacyClient, ModernClient
 from tests.corners.lm import DISCOVER, asks, made, more, seen_as
 from tests.corners.ml import ALICE, elicit
+from tests.planted import arguments
 from tests.scripted import JSON_TYPE, Error, Hang, Raw, Scriptable, Scripted, scripted, task, tool
 from tests.shim import config_for
 
@@ -217,7 +218,7 @@ async def test_a_copy_has_the_tool_the_arguments_and_nothing_of_its_caller(
             assert "traceparent" not in seen.headers
         [copied] = pair.new.seen("tools/call")
         assert {key: value for key, value in copied.params.items() if key != "_meta"} == {
-            "name": "search", "arguments": {"q": 1.10},
+            "name": "search", "arguments": arguments({"q": 1.10}),
         }  # fmt: skip
         assert "geheim" not in copied.body.decode()
         assert "test-client" not in copied.body.decode()
@@ -339,7 +340,7 @@ async def test_a_task_is_compared_once_it_has_ended(era: str, tmp_path: Path) ->
         if era == "legacy":
             await client.tasks("result", task_id)
         assert await pair.dealt() == {"different": 1}
-        assert pair.new.seen("tools/call")[0].params["arguments"] == {"q": 2}
+        assert pair.new.seen("tools/call")[0].params["arguments"] == arguments({"q": 2})
     assert pair.differences() == {("structuredContent.id", "value")}
 
 

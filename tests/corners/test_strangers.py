@@ -59,6 +59,7 @@ async def house(upstream: Scripted, folder: Path, dialect: str, **sections: Any)
 
 
 Owner = Callable[[House], Awaitable[None]]
+Reads = Callable[[str], list[str]]
 
 
 def modern_owner(headers: dict[str, str]) -> Owner:
@@ -216,16 +217,18 @@ OWNERS_WITH: dict[str, Callable[[dict[str, str]], Owner]] = {
 @pytest.mark.parametrize("owner", OWNERS_WITH)
 @pytest.mark.parametrize("source", IDENTITIES)
 async def test_a_stranger_by_every_source(
-    upstream: Scripted, provider: Provider, tmp_path: Path, source: str, owner: str, dialect: str
-) -> None:
+    upstream: Scripted, provider: Provider, tmp_path: Path, reads: Reads,
+    source: str, owner: str, dialect: str,
+) -> None:  # fmt: skip
     two = IDENTITIES[source](provider)
     ways = strangers(two.bob)
     async with house(upstream, tmp_path, dialect, identity=two.identity) as at:
         await OWNERS_WITH[owner](two.alice)(at)
         for way, ready in ways.items():
             touch = await ready(at)
-            so_far = len(upstream.requests)
+            so_far, read = len(upstream.requests), [len(reads(one)) for one in (TASK, NONE)]
             foreign, unknown = await touch(TASK), await touch(NONE)
+            assert reads(TASK)[read[0] :] == reads(NONE)[read[1] :] != [], way
             assert foreign.error["code"] == -32602, way
             assert seen_by_client(foreign) == seen_by_client(unknown), way
             passed = b"".join(one.body for one in upstream.requests[so_far:])

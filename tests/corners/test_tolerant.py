@@ -113,7 +113,7 @@ async def ml_bare_response(upstream: Scripted, folder: Path) -> Any:
     async with ml.corner(upstream, folder, **FOUR) as corner:
         await corner.client.call("run")
         await corner.until("task-1", "input_required")
-        await corner.client.tasks("update", "task-1", inputResponses={"q": {"confirm": True}})
+        await corner.client.tasks("update", "task-1", inputResponses={"q": accept(confirm=True)["content"]})
         answer = await upstream.wait("tasks/inputResponse")
         assert answer.params["inputResponses"] == {"q": accept(confirm=True)}
     return corner
@@ -130,7 +130,7 @@ async def ll_bare_response(upstream: Scripted, folder: Path) -> Any:
         async with client.stream("tasks/result", {"taskId": "task-1"}) as waiting:
             await stream.send(ml.elicit(7, "task-1"))
             asked = await waiting.message()
-            await client.respond(asked["id"], {"confirm": True})
+            await client.respond(asked["id"], accept(confirm=True)["content"])
             answer = (await upstream.response_to(7)).message["result"]
             assert {key: answer[key] for key in answer if key != "_meta"} == accept(confirm=True)
     return corner
@@ -226,7 +226,7 @@ async def lm_article_question_of_a_call(upstream: Scripted, folder: Path) -> Any
 
 
 async def lm_bare_response_to_a_call(upstream: Scripted, folder: Path) -> Any:
-    return await _asked_by_a_call(upstream, folder, PUBLISHED_QUESTION, {"confirm": True})
+    return await _asked_by_a_call(upstream, folder, PUBLISHED_QUESTION, accept(confirm=True)["content"])
 
 
 async def lm_article_question_before_a_task(upstream: Scripted, folder: Path) -> Any:
@@ -256,7 +256,7 @@ async def lm_input_response(upstream: Scripted, folder: Path, given: Any = None)
 
 
 async def lm_bare_response(upstream: Scripted, folder: Path) -> Any:
-    return await lm_input_response(upstream, folder, {"confirm": True})
+    return await lm_input_response(upstream, folder, accept(confirm=True)["content"])
 
 
 # -- modern on both sides (MM) -------------------------------------------------------------------

@@ -9,6 +9,7 @@ from shim.auditing.page import charts
 from shim.auditing.page.columns import NUMBERS, SHOWN
 from shim.auditing.period import Period
 from shim.auditing.sources import AuditingError
+from shim.auditing.usage import CLIENTS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -79,6 +80,6 @@ def _environment() -> "Environment":
     }  # fmt: skip
     env.globals |= {
         "fig": fig, "charts": charts, "HEIGHT": charts.HEIGHT, "SHOWN": SHOWN, "NUMBERS": NUMBERS,
-        "ROWS": ROWS, "CORNERS": CORNERS, "RULES": RULES,
+        "ROWS": ROWS, "CORNERS": CORNERS, "RULES": RULES, "MOST_CLIENTS": CLIENTS,
     }  # fmt: skip
     return env

@@ -15,6 +15,8 @@ from shim.auditing.period import Period
 HEIGHT = 220
 """Of a chart's field, without the line of dates under it."""
 _DAY = timedelta(days=1)
+_FEWEST = 10
+"""A chart has room for so many days, however few there are: one day is no wall."""
 _FEW_DAYS, _WEEKS, _MONTHS = 10, 84, 500
 _STEPS = (1, 2, 5, 10)
 _LEVELS = 5
@@ -103,7 +105,7 @@ def bars(days: Sequence[Row]) -> Bars:
     """Lay out requests a day, legacy ones at the bottom."""
     dated = _every_day(days)
     top, scale = _scale(max((row["legacy"] + row["modern"] for row in dated), default=0))
-    step = 100 / max(1, len(dated))
+    step = 100 / max(_FEWEST, len(dated))
     width = step * (0.8 if len(dated) <= _WEEKS else 1)
     found = []
     for number, row in enumerate(dated):
@@ -129,7 +131,7 @@ def course(days: Sequence[Row], found: Row, off: date | None) -> Course:
     last = known[-1] if known else None
 
     def x(day: date) -> float:
-        return 100 * ((day - first).days + 0.5) / len(all_days)
+        return 100 * ((day - first).days + 0.5) / max(_FEWEST, len(all_days))
 
     def y(count: float) -> float:
         return HEIGHT * (1 - min(count, top) / top)
@@ -234,7 +236,7 @@ def gaps(found: Iterable[Row], period: Period) -> tuple[Piece, ...]:
 
 def period_dates(period: Period) -> tuple[Tick, ...]:
     """Give the dates under a strip of the period."""
-    return _dates([period.since.date() + n * _DAY for n in range(_count(period))])
+    return _dates([period.since.date() + n * _DAY for n in range(_count(period))], fewest=1)
 
 
 def _count(period: Period) -> int:
@@ -266,9 +268,10 @@ def _scale(most: int) -> tuple[int, tuple[Tick, ...]]:
     )
 
 
-def _dates(days: Sequence[date]) -> tuple[Tick, ...]:
+def _dates(days: Sequence[date], fewest: int = _FEWEST) -> tuple[Tick, ...]:
     """Choose dates to name: each, mondays, firsts of a month or of a quarter; the year with the first."""
     count = len(days)
+    room = max(fewest, count)
 
     def named(day: date) -> bool:
         if count <= _FEW_DAYS:
@@ -280,7 +283,7 @@ def _dates(days: Sequence[date]) -> tuple[Tick, ...]:
     chosen = [(number, day) for number, day in enumerate(days) if named(day)]
     return tuple(
         Tick(
-            100 * number / count, f"{day.day} {day:%b}" + (f" {day:%Y}" if order == 0 else ""), order % 2 == 1
+            100 * number / room, f"{day.day} {day:%b}" + (f" {day:%Y}" if order == 0 else ""), order % 2 == 1
         )
         for order, (number, day) in enumerate(chosen)
     )

@@ -13,6 +13,7 @@ from shim.hub import rawjson
 from shim.hub.status import TERMINAL
 from shim.ledger.records import AskRow, InputRow, InputState, SessionRow, TaskRow
 from shim.tasks.questions import KINDS, as_response
+from shim.tasks.refusal import refused
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Context
 from shim.wire.envelope import question_params, with_related_task
@@ -23,6 +24,8 @@ from shim.wire.jsonrpc import Response, write_notification, write_request
 Say = Callable[[bytes, str], Awaitable[None]]
 """Sends a message under an event id over one stream."""
 
+_REFUSALS: Mapping[str, bytes] = {"elicitation": b'{"action":"cancel"}', "roots": b'{"roots":[]}'}
+"""What an error becomes as an answer to a question; a sampling can only be answered."""
 _ALL: Sequence[InputState] = ("outstanding", "answered", "delivered", "closed")
 
 
@@ -132,6 +135,10 @@ class Asking:
             for _, rid, _ in waiting.values():
                 self._calls.pop((session.session_id, rid), None)
 
+    def waits(self, session_id: str, request_id: bytes) -> bool:
+        """Tell whether a plain call asked something over a session under an id."""
+        return (session_id, request_id) in self._calls
+
     # -- answers ---------------------------------------------------------------------------------
 
     async def answered(self, ctx: Context, session: SessionRow, message: Response) -> None:
@@ -153,11 +160,11 @@ class Asking:
             return
         ctx.trace.task_id = row.task_id
         ctx.trace.feature("server request")
-        if message.result is None and asked.kind == "sampling":
-            ctx.trace.loss("LM-INPUT", "error")  # the new API has no refusal of a sampling: it stays open
-            return
-        responses = {ask.key: _answer(asked.kind, message)}
-        await self._tasks.questions.answer(ctx, row, responses, by="session")
+        if message.result is None and asked.kind not in _REFUSALS:
+            await self._tasks.refuse(ctx, row, asked, message.error)
+        else:
+            responses = {ask.key: _answer(asked.kind, message)}
+            await self._tasks.questions.answer(ctx, row, responses, by="session")
         self._tasks.observer.forget(row.pk)
         self._streams.wake(row.client_session)
 
@@ -169,13 +176,10 @@ def _stands(sent: AskRow | None, asks: Sequence[AskRow]) -> bool:
 
 def _answer(kind: str, message: Response) -> bytes:
     """Give a client's answer as the new API has it: an error has no place there. Raises UpstreamFault."""
-    if message.result is not None:
-        return message.result
-    if kind == "elicitation":
-        return b'{"action":"cancel"}'
-    if kind == "roots":
-        return b'{"roots":[]}'
-    raise UpstreamFault(-32603, "the client refused a question, which the new API cannot carry", 502)
+    answer = message.result or _REFUSALS.get(kind)
+    if answer is None:
+        raise refused(kind, message.error)
+    return answer
 
 
 def _cannot(whom: str) -> UpstreamFault:

@@ -127,7 +127,11 @@ class HostedFront:
         self._under_way.setdefault(where, task)
         # the task methods may be asked again; what another call gives can only be had once
         verb = asked.dialect.methods.verb(asked.message.method)
-        kept = self._replays.open(asked.session.session_id, asked.reply) if verb is None else None
+        kept = None
+        if asked.session.upstream != self.upstream.name:  # a call of a tool here, in another server's session
+            asked.reply.without_event_ids()
+        elif verb is None:
+            kept = self._replays.open(asked.session.session_id, asked.reply)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:

@@ -101,6 +101,8 @@ class Hearing:
                 await self._heard_progress(message)
             case "notifications/message":
                 await self._heard_log(message, ctx if on_call else None)
+            case "notifications/cancelled":
+                await self._withdrawn(message.params.get("requestId", b""))
             case method if method in ANNOUNCED:
                 await self._announced_change(message)
 
@@ -161,6 +163,18 @@ class Hearing:
         if pk is None and related_task_of(request.params) is None:
             asked = ctx.asking if on_call else self._asked_call()
         await (self._events if asked is None else asked).question(question)
+
+    async def _withdrawn(self, request_id: bytes) -> None:
+        """Forget a question that the server calls off, wherever it waits (ML-INPUT, ML-MRTR)."""
+        for held in [one for one in self._held if one.request.id == request_id]:
+            patience = self._held.pop(held)
+            if patience is not None:
+                patience.cancel()
+        self._announced.pop(request_id, None)
+        for call in self.calls.values():
+            if call.ctx.asking is not None:
+                call.ctx.asking.withdrawn(request_id)
+        await self._events.withdrawn(self._host.id, request_id)
 
     def _owner(self, request: Request, task_pk: int | None, *, on_call: bool) -> int | None:
         """Match a question to a task: by related-task, announcement, its stream, or being the only one."""

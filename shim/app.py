@@ -239,7 +239,8 @@ def _tend(stands: Mapping[str, Stand], facing: Facing) -> None:
         start(one.look(), "health")
         if one.settings.dialect == "auto":
             one.link.on_doubt = one.prober.doubt
-            start(one.prober.run(partial(_turn, one, stands, facing)), "probe")
+            one.prober.on_turn = partial(_turn, one, stands, facing)
+            start(one.prober.run(), "probe")
 
 
 def _turn(stand: Stand, stands: Mapping[str, Stand], facing: Facing, probed: Probed) -> None:

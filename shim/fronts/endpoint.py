@@ -146,10 +146,12 @@ class Endpoint:
         reply: Reply,
     ) -> web.StreamResponse:  # fmt: skip
         """Let an upstream's front answer."""
-        http, front = arrival.http, standing.fronts[arrival.era]
-        trace.towards(front.upstream.name, front.upstream.dialect.era, front.upstream.dialect.name)
+        http = arrival.http
         headers = passed_on(http.headers, standing.forwarded)
         ctx = Context(caller=arrival.caller, trace=trace, headers=headers)
+        await standing.learn(ctx)
+        front = standing.fronts[arrival.era]
+        trace.towards(front.upstream.name, front.upstream.dialect.era, front.upstream.dialect.name)
         answer = await front.handle(http, message, ctx, reply, pinned=route.dialect)
         self._shadow.seen(front.upstream.name, message, trace, reply.said)
         return answer

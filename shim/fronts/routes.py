@@ -57,6 +57,9 @@ class Standing(Protocol):
     def up(self) -> bool:
         """Whether it can be reached, as far as that is known."""
 
+    async def learn(self, ctx: Context) -> None:
+        """Find out what it speaks as part of a caller's request, where only a caller is told."""
+
     async def has_tool(self, http: web.BaseRequest, caller: Caller, tool: str) -> bool | None:
         """Tell whether it lists a tool; None where it cannot be asked."""
 

@@ -1,7 +1,7 @@
 """What an upstream was last found to be, since when, and when it is asked again (ERA-PROBE)."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -15,6 +15,10 @@ log = structlog.get_logger("shim.upstreams")
 _UNSURE_MS = 15_000
 """An answer that proves nothing is not kept: the server is asked again this soon, then ever more rarely."""
 _UNSURE_TRIES = 20
+_LEARN_MS = 1_000
+"""Milliseconds between two questions that are asked with callers' credentials."""
+
+Headers = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +33,14 @@ class Verdict:
 class Prober:
     """Asks one upstream for its era: at the start, after a while, and when it answers as the other era.
 
-    `again_ms` is the age at which a verdict is asked for again.
+    `ask` asks with the headers given, None for the shim's own. `again_ms` is the age at which a verdict is
+    asked for again.
     """
 
     def __init__(
         self,
         name: str,
-        ask: Callable[[], Awaitable[Probed]],
+        ask: Callable[[Headers | None], Awaitable[Probed]],
         clock: Clock,
         *,
         again_ms: int,
@@ -48,15 +53,22 @@ class Prober:
         self._again_ms = again_ms
         self._doubted = asyncio.Event()
         self._trusted = True
+        self.denied = False
+        """True while nothing is known because the server wants to know who asks."""
+        self._learning = asyncio.Lock()
+        self._learned_ms: float | None = None
+        self.on_turn: Callable[[Probed], None] = lambda _: None
+        """Hears of every new era."""
 
     @property
     def era(self) -> Era:
         """What the server is taken for: what was proved last, and a legacy one until then."""
         return self.verdict.era if self.verdict is not None else Era.LEGACY
 
-    async def probe(self) -> Probed:
+    async def probe(self, headers: Headers | None = None) -> Probed:
         """Ask once, now, and give the answer."""
-        probed = await self._ask()
+        probed = await self._ask(headers)
+        self.denied = self.verdict is None and probed.verdict.denied
         if probed.era is None:
             log.warning(
                 "the upstream's era could not be told", upstream=self._name, evidence=probed.verdict.evidence
@@ -72,8 +84,19 @@ class Prober:
             log.info("the upstream answers as another era", upstream=self._name, evidence=evidence)
             self._doubted.set()
 
-    async def run(self, turned: Callable[[Probed], None]) -> None:
-        """Ask again and again until the shim stops; `turned` hears of every new era."""
+    async def learn(self, headers: Headers) -> None:
+        """Ask as part of a caller's own request; requests of one moment wait for one question."""
+        async with self._learning:
+            now_ms = self._clock.ticks_ms()
+            lately = self._learned_ms is not None and now_ms - self._learned_ms < _LEARN_MS
+            if not self.denied or lately:
+                return
+            self._learned_ms = now_ms
+            taken = self.era
+            self._take(await self.probe(headers), taken)
+
+    async def run(self) -> None:
+        """Ask again and again until the shim stops."""
         unsure = 0 if self.verdict is not None else 1
         while True:
             due = await self._pause(
@@ -82,12 +105,15 @@ class Prober:
             self._trusted = self._trusted or due
             taken = self.era
             probed = await self.probe()
-            found = probed.era
-            unsure = 0 if found is not None else min(unsure + 1, _UNSURE_TRIES)
-            if found is not None and found is not taken:
-                log.warning("the upstream speaks another era now", upstream=self._name, era=found.value)
-                self._trusted = True
-                turned(probed)
+            unsure = 0 if probed.era is not None else min(unsure + 1, _UNSURE_TRIES)
+            self._take(probed, taken)
+
+    def _take(self, probed: Probed, taken: Era) -> None:
+        """Tell of a new era."""
+        if probed.era is not None and probed.era is not taken:
+            log.warning("the upstream speaks another era now", upstream=self._name, era=probed.era.value)
+            self._trusted = True
+            self.on_turn(probed)
 
     async def _pause(self, at_most_ms: float) -> bool:
         """Wait for a doubt, or until the next probe is due; True for that."""

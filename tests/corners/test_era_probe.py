@@ -1,18 +1,20 @@
 """ERA-PROBE: a verdict has a date, is asked for again, and never changes what a task is."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
-from tests.corners.ml import Corner, corner
+from tests.corners.ml import ALICE, Corner, corner
 from tests.scripted import Error, Raw, Scripted, task, text
 
 AGAIN_MS = 60_000
 AUTO: dict[str, Any] = {"upstream": {"dialect": "auto", "probe_again_ms": AGAIN_MS}}
 LEGACY = Error(-32601, "Method not found", status=404)
 MODERN = b'{"jsonrpc":"2.0","id":"p","result":{"supportedVersions":["2026-07-28"],"capabilities":{}}}'
+DENIED = Raw(b"{}", 401, {"WWW-Authenticate": "Bearer"})
 UNSUPPORTED = Error(-32022, "Unsupported protocol version", {"supported": ["2026-07-28"]}, 400)
 
 
@@ -65,6 +67,33 @@ async def test_what_proves_nothing_is_reported_and_not_kept(upstream: Scripted, 
         await heard(ml, 4)
         assert ml.app.prober.verdict == kept
     assert verdicts(ml) == ["inconclusive", "inconclusive", "legacy", "inconclusive"]
+
+
+def guarded(answer: Any) -> Any:
+    """What a server says that tells strangers nothing."""
+    return lambda seen: answer if seen.headers.get("Authorization") == ALICE["Authorization"] else DENIED
+
+
+@pytest.mark.rule("ERA-PROBE", "OWN-CREDENTIAL")
+async def test_a_server_that_tells_strangers_nothing_is_asked_as_the_caller(
+    modern_upstream: Scripted, tmp_path: Path
+) -> None:
+    modern_upstream.on("server/discover", guarded(Raw(MODERN)))
+    modern_upstream.on("initialize", DENIED)
+    modern_upstream.on("prompts/list", guarded({"resultType": "complete", "prompts": []}))
+    async with corner(modern_upstream, tmp_path, **AUTO) as ml:
+        ml.client.headers.pop("Authorization")
+        assert (await ml.client.request("prompts/list")).status == 401
+        ml.client.headers["Authorization"] = "Bearer wrong"
+        assert (await ml.client.request("prompts/list")).status == 401
+        ml.clock.advance(1_000)
+        ml.client.headers |= ALICE
+        first, second = await asyncio.gather(*(ml.client.request("prompts/list") for _ in range(2)))
+    assert first.result["prompts"] == second.result["prompts"] == []
+    assert verdicts(ml) == ["inconclusive", "inconclusive", "modern"]
+    asked = [seen.headers.get("Authorization") for seen in modern_upstream.seen("server/discover")]
+    assert asked == [None, "Bearer wrong", ALICE["Authorization"]]
+    assert [one["corner"] for one in ml.events("request")][-2:] == ["MM", "MM"]
 
 
 @pytest.mark.rule("ERA-PROBE")

@@ -3,15 +3,17 @@
     python oauth_authority.py
 
 Prints `listening on <port>`. Every consent is given at once, by the one user `ada`. A token lives for an hour
-and names the resource it was asked for; a refresh ends the one before. `/expire` ends all tokens at once,
-`/grants` tells what was granted, in order, as [grant, scope, resource].
+and names user and resource; what it is good for only the introspection tells.
+`/expire` ends all tokens at once, `/grants` tells what was granted, in order, as [grant, scope, resource].
 """
 
 import secrets
 import socket
 import time
+import uuid
 from typing import Any
 
+import jwt
 import uvicorn
 from mcp.server.auth.provider import (
     AccessToken,
@@ -37,7 +39,8 @@ LIFETIME_S = 3600
 class Authority(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
     """All of it in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, issuer: str) -> None:
+        self.issuer, self.secret = issuer, secrets.token_bytes(32)
         self.clients: dict[str, OAuthClientInformationFull] = {}
         self.codes: dict[str, AuthorizationCode] = {}
         self.refreshes: dict[str, RefreshToken] = {}
@@ -103,9 +106,11 @@ class Authority(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
             "resource": resource,
             "subject": USER,
         }
-        access = AccessToken(
-            token=secrets.token_urlsafe(), expires_at=int(time.time()) + LIFETIME_S, **common
-        )
+        expires_at = int(time.time()) + LIFETIME_S
+        claims = {"iss": self.issuer, "sub": USER, "aud": resource, "exp": expires_at}
+        claims["jti"] = str(uuid.uuid4())
+        signed = jwt.encode(claims, self.secret, algorithm="HS256")
+        access = AccessToken(token=signed, expires_at=expires_at, **common)
         refresh = RefreshToken(token=secrets.token_urlsafe(), expires_at=None, **common)
         self.tokens[access.token], self.refreshes[refresh.token] = access, refresh
         self.grants.append([grant, " ".join(scopes), resource])
@@ -116,10 +121,10 @@ class Authority(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
 
 
 def main() -> None:
-    authority = Authority()
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     issuer = f"http://127.0.0.1:{port}"
+    authority = Authority(issuer)
 
     async def introspect(request: Request) -> JSONResponse:
         token = authority.tokens.get(str((await request.form()).get("token")))

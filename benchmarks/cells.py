@@ -13,6 +13,7 @@ from benchmarks.bench import CLIENTS, Bench, counts
 from benchmarks.processes import ROOT, Service, cpu_s, module, rss_kib
 from benchmarks.report import Row
 from benchmarks.seed import SIZES, fill
+from benchmarks.shadowing import EVERY_PERCENT, shadow_costs_us
 from benchmarks.shims import KEY, MANY, canned, canned_modern, pass_through, peer, shim
 from benchmarks.stats import Figures, median
 from benchmarks.strangers import Compared
@@ -21,6 +22,7 @@ from benchmarks.upstream import POLL_INTERVAL_MS
 WAITERS = 100
 CREATORS = 64
 AUDIT_TURNS = 4
+SHADOW_TURNS = 12
 STREAMS = 1_000
 HELD, WAITED = 10_000, 100
 PEER_JOB = {"tool": "slow_compute", "arguments": '{"label":"bench","seconds":86400}'}
@@ -85,6 +87,26 @@ def audit(bench: Bench) -> None:
                 runs[who].append(bench.load("call", service, connections=CLIENTS))
         for who, service in shims.items():
             bench.row("audit", service, median(runs[who]), who=f"LL, {who}")
+
+
+def shadow(bench: Bench) -> None:
+    """What the shadow comparison adds to a relayed call, in one shim that takes turns with itself.
+
+    The bound is held against a tenth of what copying every call adds: at 10 % itself the difference is less
+    than what a shared machine makes of two like windows.
+    """
+    runs = shadow_costs_us(bench.directory, SHADOW_TURNS * bench.rounds)
+    off = runs[None]
+    for percent, found in runs.items():
+        who = "LL, no shadow" if percent is None else f"LL, shadow, {percent:g} %"
+        row = Row(cell="shadow", who=who, cpu_us=statistics.median(found))
+        bench.report.rows.append(row)
+        if percent is not None:
+            low, middle, high = statistics.quantiles((a - b for a, b in zip(found, off, strict=True)), n=4)
+            row.note = f"{middle:+.1f} us ({low:+.1f} to {high:+.1f} in half of the {len(found)} pairs)"
+            if percent == EVERY_PERCENT:
+                what = f"CPU a relayed call at 10 % sampling, copies included ({middle:.0f} us a copy)"
+                bench.target(what, middle / 10, 15, at_most=True, unit=" us")
 
 
 def poll(bench: Bench) -> None:
@@ -259,6 +281,7 @@ def held(service: Service) -> int:
 CELLS: dict[str, Callable[[Bench], None]] = {
     "call": call,
     "audit": audit,
+    "shadow": shadow,
     "poll": poll,
     "wait": wait,
     "create": create,

@@ -10,12 +10,12 @@ KEY, STRANGER = "bench-key", "bench-stranger"
 MANY = 1_000_000
 
 
-def canned(directory: Path, *, sse: bool = False) -> Service:
+def canned(directory: Path, *, sse: bool = False, name: str = "upstream") -> Service:
     """Describe the canned upstream."""
     port = free_port()
     flags = ["--sse"] if sse else []
     command = module("benchmarks.upstream", "--port", str(port), *flags)
-    return Service("upstream", command, port, directory / "upstream.log")
+    return Service(name, command, port, directory / f"{name}.log")
 
 
 def canned_modern(directory: Path) -> Service:

@@ -1,5 +1,6 @@
 """The sign of life in the audit log: at the start, every minute, and at the end of a run."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
@@ -19,9 +20,12 @@ class Alive:
     ledger: Ledger
     activity: Activity
     sink: FileSink | NullSink
+    tells_too: Callable[[], None]
+    """Tells what else is counted and told once a minute."""
 
     async def tell(self) -> None:
         """Write one `instance.alive`."""
+        self.tells_too()
         try:
             connected = await self.ledger.connected()
         except LedgerError:

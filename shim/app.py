@@ -161,7 +161,7 @@ async def running(
         )
         _tend(stands, facing)
         room.start(Draining(live, tasks, routes.idle).run(), "drain")
-        await _sign_of_life(stack, room, Alive(ledger, activity, sink))
+        await _sign_of_life(stack, room, Alive(ledger, activity, sink, shadow.tell))
         admin = Admin(in_force, metrics, ledger, stands, steering)
         server = server_of(
             endpoint.handle,

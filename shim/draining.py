@@ -43,10 +43,9 @@ class Draining:
         room = self.tasks.room
         for row in await room.ledger.open_tasks(upstream=upstream, limit=_AT_ONCE):
             ctx = room.own_context(row)
-            if row.local or room.waits(ctx, row):
-                continue
             try:
-                await self.tasks.observer.current(ctx, row)
+                if not row.local and not room.waits(ctx, row):
+                    await self.tasks.observer.current(ctx, row)
             except Exception as exc:
                 if fault_of(exc) is None:
                     raise

@@ -93,7 +93,7 @@ class Facing:
             ClientSessions(self.config, ledger, upstream, clock),
             LegacyTasks(
                 self.config, upstream, relay, self.tasks,
-                detector=detector, vouching=vouching, asking=self.asking,
+                detector=detector, vouching=vouching, asking=self.asking, get_streams=self.get_streams,
             ),
             self.resolver, vouching, self.streams,
         )  # fmt: skip

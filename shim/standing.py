@@ -105,6 +105,8 @@ class Stand:
 
     async def has_tool(self, http: web.BaseRequest, caller: Caller, tool: str) -> bool | None:
         """Tell whether it lists a tool; None where it cannot be asked (CUTOVER-TOOL)."""
+        if self._offering.shows(tool):
+            return True
         trace = Trace.background(self._sink, upstream=self.name)
         ctx = Context(caller=caller, trace=trace, headers=passed_on(http.headers, self.forwarded))
         return await self._offering.has(self.behind.main, ctx, tool)

@@ -1,6 +1,8 @@
 """Which upstream a new call goes to."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shim.config.routing import Rule, parse_rule
 from shim.cutover import Asker, choose
@@ -76,6 +78,20 @@ def test_a_higher_percentage_only_adds_callers() -> None:
         assert abs(len(moved) / len(askers) - percent / 100) < 0.04
         before = moved
     assert len(before) == len(askers)
+
+
+@given(
+    st.text(max_size=40),
+    st.sampled_from(["token", "api_key", "none", "session"]),
+    st.integers(0, 10_000),
+    st.integers(0, 10_000),
+)
+def test_raising_a_percentage_never_moves_a_caller_back(caller: str, kind: str, one: int, other: int) -> None:
+    asker = Asker(caller, kind, None, caller, "modern")
+    lower, higher = (
+        choose([parse_rule(f"new {part / 100:g}%")], OLD, asker).upstream for part in sorted((one, other))
+    )
+    assert (lower, higher) != ("new", "old")
 
 
 def test_callers_without_identity_move_as_one_for_each_client() -> None:

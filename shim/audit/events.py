@@ -13,6 +13,8 @@ SCHEMA_VERSION = 1
 
 Outcome = Literal["ok", "error", "denied", "cancelled", "disconnected"]
 Side = Literal["client", "upstream"]
+Verdict = Literal["same", "different", "skipped"]
+"""What became of a shadow comparison."""
 
 
 class AuditSink(Protocol):
@@ -243,10 +245,11 @@ class _OfShadow(Event, frozen=True, kw_only=True):
 
 
 class ShadowCompared(_OfShadow, tag="shadow.compared", frozen=True, kw_only=True):
-    """A sampled call's copy was dealt with; `reason` says why there was nothing to compare (SHADOW)."""
+    """What became of sampled calls within a minute; `reason` says why nothing was compared (SHADOW)."""
 
-    outcome: Literal["same", "different", "skipped"]
+    outcome: Verdict
     reason: str | None = None
+    count: int
 
 
 class ShadowDiff(_OfShadow, tag="shadow.diff", frozen=True, kw_only=True):

@@ -145,21 +145,22 @@ TABLES = {
         """,
     ),
     "shadow": Table(
-        "Where two upstreams answer alike or not, by tool and place; compared: the copies that could be.",
+        "Where two upstreams answer alike or not, by tool and place; compared: all copies that could be.",
         ("calls",),
         """
         WITH told AS (
-            SELECT tool, upstream, other, kind AS found, path, count, ts FROM seen WHERE event = 'shadow.diff'
+            SELECT tool, upstream, other, kind AS found, path, 1 AS calls, count AS places, ts
+            FROM seen WHERE event = 'shadow.diff'
             UNION ALL
-            SELECT tool, upstream, other, concat_ws(': ', outcome, reason), NULL, NULL, ts
+            SELECT tool, upstream, other, concat_ws(': ', outcome, reason), NULL, count, NULL, ts
             FROM seen WHERE event = 'shadow.compared' AND outcome <> 'different'
         ), copies AS (
-            SELECT tool, upstream, other, count(*) FILTER (outcome <> 'skipped') AS compared
+            SELECT tool, upstream, other, sum(if(outcome = 'skipped', 0, count)) AS compared
             FROM seen WHERE event = 'shadow.compared' GROUP BY ALL
         )
-        SELECT told.tool, told.upstream, told.other, found, path, count(*) AS calls,
-               coalesce(any_value(compared), 0) AS compared, CAST(sum(count) AS BIGINT) AS places,
-               min(ts) AS first, max(ts) AS last
+        SELECT told.tool, told.upstream, told.other, found, path, CAST(sum(calls) AS BIGINT) AS calls,
+               CAST(any_value(compared) AS BIGINT) AS compared,
+               CAST(sum(places) AS BIGINT) AS places, min(ts) AS first, max(ts) AS last
         FROM told LEFT JOIN copies ON told.tool = copies.tool AND told.other = copies.other
             AND told.upstream IS NOT DISTINCT FROM copies.upstream
         GROUP BY told.tool, told.upstream, told.other, found, path

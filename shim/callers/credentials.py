@@ -15,10 +15,10 @@ JWT_DOTS = 2
 
 
 def only(headers: CIMultiDictProxy[str], name: str) -> str | None:
-    """Give a header that may stand once; None without it. Raises Refused."""
+    """Give a header that may not say two things at once; None without it. Raises Refused."""
     values = headers.getall(name, ())
-    if len(values) > 1:
-        raise Refused("twice", f"{name}: stands more than once")
+    if len(set(values)) > 1:
+        raise Refused("twice", f"{name}: stands twice with different values")
     return values[0] if values else None
 
 

@@ -14,13 +14,12 @@ from shim.callers.caller import Caller, Credential
 from shim.callers.claims import caller_of, label_of, until_ms
 from shim.callers.credentials import bearer_token, credential_of
 from shim.callers.keys import Keys
-from shim.callers.provider import NoAnswer, Providers
+from shim.callers.provider import INTROSPECTION, NoAnswer, Providers
 from shim.callers.refused import Refused, Undecided
 from shim.callers.sources import CALLER_PURPOSE
 from shim.config import client_secret
 from shim.config.identity import IntrospectionIdentity
 
-SOURCE = "introspection"
 _REMEMBERED = 10_000
 _RETRY_AFTER_S = 2
 
@@ -44,14 +43,14 @@ class Asker:
     async def ask(self, token: str) -> Mapping[str, object]:
         """Give what the provider says of a token. Raises NoAnswer."""
         body = await self._providers.ask(
-            SOURCE, self._settings.url or "",
+            INTROSPECTION, self._settings.url or "",
             form={"token": token, "token_type_hint": "access_token", **self._fields}, headers=self._headers,
             timeout_ms=self._settings.timeout_ms, at_most=self._settings.answer_bytes,
         )  # fmt: skip
         said = _said(body)
         if said is None:
-            raise self._providers.failed(SOURCE, 'no JSON object with "active"')
-        self._providers.answered(SOURCE)
+            raise self._providers.failed(INTROSPECTION, 'no JSON object with "active"')
+        self._providers.answered(INTROSPECTION)
         return said
 
 
@@ -123,7 +122,9 @@ class IntrospectionSource:
                 replace(credential, expires_ms=None if ends_ms is None else ends_ms - settings.leeway_ms),
             )  # fmt: skip
         except Refused as refused:
-            return _Known(refused, now_ms + settings.negative_ms)
+            # as it was raised it would hold on to the token by its frames
+            kept = Refused(refused.reason, refused.message)
+            return _Known(kept, now_ms + settings.negative_ms)
         reused_ms = now_ms + settings.cache_ms
         return _Known(caller, reused_ms if ends_ms is None else min(reused_ms, ends_ms))
 

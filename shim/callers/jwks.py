@@ -10,13 +10,12 @@ from dataclasses import dataclass
 import structlog
 
 from shim.callers.jwk import Key, KeySetError, read_keys
-from shim.callers.provider import NoAnswer, Providers
+from shim.callers.provider import JWKS, NoAnswer, Providers
 from shim.callers.refused import Undecided
 from shim.config.identity import JwtIdentity
 
 log = structlog.get_logger("shim.callers")
 
-SOURCE = "jwks"
 _RETIRED = 100
 
 
@@ -107,15 +106,15 @@ class KeySet:
         assert self.settings.jwks_url is not None  # noqa: S101 - a set of a file is no KeySet
         try:
             body = await self._providers.ask(
-                SOURCE, self.settings.jwks_url,
+                JWKS, self.settings.jwks_url,
                 timeout_ms=self.settings.timeout_ms, at_most=self.settings.answer_bytes,
             )  # fmt: skip
             self._take(read_keys(body))
-            self._providers.answered(SOURCE)
+            self._providers.answered(JWKS)
         except NoAnswer:
             self._answers = False
         except KeySetError as exc:
-            self._providers.failed(SOURCE, str(exc))
+            self._providers.failed(JWKS, str(exc))
             self._answers = False
         finally:
             self._fetching = None

@@ -15,6 +15,9 @@ from shim.clock import Clock
 
 log = structlog.get_logger("shim.callers")
 
+JWKS, INTROSPECTION = "jwks", "introspection"
+"""What is asked for, as metrics and events name it."""
+
 _CONNECTIONS = 100
 _OK = 200
 _REDIRECTS = range(300, 400)

@@ -3,7 +3,7 @@
 | reason | what was wrong |
 |---|---|
 | credential | none was given, or one of no form that is served |
-| twice, hop_by_hop | a header that tells the caller stands twice, or is named in Connection |
+| twice, hop_by_hop | a header that tells the caller says two things, or is named in Connection |
 | api_key, header, peer | no such key; a name that is none; a name from a peer that is not listed |
 | token_size, token_form, token_type, token_algorithm | not a token of the form that is served |
 | token_key, token_signature | signed by no key of the provider's, or not by the one it names |

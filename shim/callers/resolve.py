@@ -49,8 +49,7 @@ class Resolver:
 
     async def _identified(self, headers: CIMultiDictProxy[str], peer: str | None) -> Caller | None:
         """Give the caller that a source names; None where none has to. Raises Refused, Undecided."""
-        telling = self._telling()
-        if "Connection" in headers and (named := telling & connection_names(headers)):
+        if "Connection" in headers and (named := self._telling() & connection_names(headers)):
             raise Refused("hop_by_hop", f"Connection: must not name {min(named)}")
         for source in self.sources:
             caller = await source.identify(headers, peer)

@@ -128,8 +128,11 @@ def _compare(one: Survey, other: Survey, names: tuple[str, str]) -> None:
     """Say where two servers differ in their tools."""
     found = differences(one, other, names)
     click.echo(f"\n[{names[0]} and {names[1]}]")
+    width = max((len(tool) for tool, _ in found), default=0)
+    if found:
+        click.echo(f"{'TOOL':<{width}}  DIFFERS")
     for tool, how in found:
-        click.echo(f"  {tool:<24}  {how}")
+        click.echo(f"{tool:<{width}}  {how}")
     if not found:
         click.echo("  the same tools, with the same parameters")
 

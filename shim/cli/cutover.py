@@ -49,7 +49,7 @@ def set_(
     wanted: dict[str, Any] = {} if default is None else {"default": default}
     if percent is not None:
         target = to or _other(now)
-        wanted["rules"] = _with(now["rules"], Rule(target, percent, tool=tool))
+        wanted["rules"] = with_rule(now["rules"], Rule(target, percent, tool=tool))
     if not wanted:
         fail("cutover set: say --percent, or --default")
     _show(_ask(config, wanted), as_json=False)
@@ -108,7 +108,7 @@ def _other(now: dict[str, Any]) -> str:
     return others[0]
 
 
-def _with(rules: list[str], rule: Rule) -> list[str]:
+def with_rule(rules: list[str], rule: Rule) -> list[str]:
     """Give the rules with this one in the place of one with the same tests, which keeps its fallback."""
     parsed = [parse_rule(one) for one in rules]
     same = [n for n, one in enumerate(parsed) if _tests(one) == _tests(rule)]
@@ -152,7 +152,7 @@ def _show(seen: dict[str, Any], *, as_json: bool) -> None:
             click.echo(f"{name} cannot be switched off{drained}: {'; '.join(one['because'])}.")
         if not one["health"]["up"]:
             since = age(seen["now_ms"] - one["health"]["since_ms"])
-            click.echo(f"{name} cannot be reached since {since}: {one['health']['evidence']}.")
+            click.echo(f"{name} cannot be reached for {since}: {one['health']['evidence']}.")
 
 
 _HEAD = (

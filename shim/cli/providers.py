@@ -4,8 +4,7 @@ from collections.abc import AsyncIterator
 
 from shim.audit.sink import NullSink
 from shim.callers.introspection import Asker
-from shim.callers.jwks import SOURCE as JWKS
-from shim.callers.provider import NoAnswer, Providers
+from shim.callers.provider import JWKS, NoAnswer, Providers
 from shim.clock import SystemClock
 from shim.config.identity import Identity, IntrospectionIdentity, JwtIdentity
 

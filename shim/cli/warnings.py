@@ -118,8 +118,8 @@ def _synchronous(it: Checked) -> Iterator[str]:
 
 def _sunset(it: Checked) -> Iterator[str]:
     day = it.config.cutover.sunset
-    if day is not None and day < it.today:
-        yield f"{day} is over, and the old API is still served"
+    if day is not None and day < it.today and it.config.cutover.after_sunset != "refuse":
+        yield f"{day} is over, and the old API is still served (cutover.after_sunset)"
 
 
 def _shadowed(it: Checked) -> Iterator[str]:

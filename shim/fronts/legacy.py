@@ -6,6 +6,7 @@ hub's verbs where not.
 """
 
 import asyncio
+from functools import partial
 
 import aiohttp
 from aiohttp import web
@@ -111,9 +112,12 @@ class LegacyFront:
             return answer
         dialect = self._detector.of_session(session, pinned)
         tap = self._tasks.resumed(session, self._tasks.passing.tap(ctx, session, dialect, alone=True))
+        beside = None
+        if session is not None and self._tasks.news.has_any:
+            beside = partial(self._tasks.news.tell, session, dialect, reply)
         stop = asyncio.Event()
         with self._streams.ending(stop):
-            passed = await unless(stop, self._relay.forward(http, ctx, reply, None, tap=tap))
+            passed = await unless(stop, self._relay.forward(http, ctx, reply, None, tap=tap, beside=beside))
         if passed is not None:
             return passed
         if not reply.streaming:

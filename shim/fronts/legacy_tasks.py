@@ -12,8 +12,10 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from shim.config import Config
+from shim.fronts.beside import LocalNews
 from shim.fronts.detect import Detector
 from shim.fronts.hosted.asking import Asking
+from shim.fronts.hosted.streams import Streams
 from shim.fronts.legacy_result import Ask
 from shim.fronts.legacy_verbs import Asked, Verbs, answer
 from shim.fronts.passing import Passing
@@ -49,12 +51,14 @@ class LegacyTasks:
 
     def __init__(
         self, config: Config, upstream: Upstream, relay: Relay, tasks: Tasks,
-        *, detector: Detector, vouching: Vouching, asking: Asking,
+        *, detector: Detector, vouching: Vouching, asking: Asking, get_streams: Streams,
     ) -> None:  # fmt: skip
         self._detector = detector
         self.passing = Passing(upstream, relay, tasks)
         self._hub = Verbs(config, upstream, tasks, vouching)
         self._asking = asking
+        self._get_streams = get_streams
+        self.news = LocalNews(config, tasks, asking, get_streams)
         self._config = config
         self._upstream = upstream
         self._relay = relay
@@ -123,7 +127,9 @@ class LegacyTasks:
             raise invalid_params(f"params.{exc}") from exc
         ctx.trace.tool = call.tool
         if call.tool is not None and await promotes(self._config, self._upstream, ctx, call.tool):
-            return await self._hub.create(asked, call.params, call.ttl_ms)
+            made = await self._hub.create(asked, call.params, call.ttl_ms)
+            self._get_streams.wake(ctx.client_session)
+            return made
         if self._roams(asked):
             return await self._hub.create(asked, call.params, call.ttl_ms)
         if self._differs(asked) or self._sessionless(asked):
@@ -195,14 +201,15 @@ class LegacyTasks:
         return await self._hub.result(asked, row, ask if here else None)
 
     def _asks(self, asked: Asked, session: SessionRow) -> Ask:
-        """Give what sends the questions of a task that lives in the shim (PROMOTE-2)."""
+        """Give what sends a local task's questions here where the session has no GET stream (PROMOTE-2)."""
         sent: dict[str, AskRow] = {}
 
         async def say(message: bytes, _event_id: str) -> None:
             await asked.reply.event(message)  # the ids of this session's events are the server's
 
         async def ask(row: TaskRow) -> None:
-            await self._asking.task(row, session, say, sent, related=asked.dialect.related_task)
+            if not self._get_streams.is_open(row.client_session):
+                await self._asking.task(row, session, say, sent, related=asked.dialect.related_task)
 
         return ask
 

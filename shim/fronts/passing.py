@@ -23,7 +23,7 @@ from shim.ledger.records import SessionRow, TaskRow
 from shim.tasks.questions import as_response
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Context, Question, Upstream
-from shim.wire.envelope import related_task_of, strip_related_task, with_related_task
+from shim.wire.envelope import legacy_question, related_task_of, strip_related_task, with_related_task
 from shim.wire.errors import UpstreamFault
 from shim.wire.jsonrpc import Notification, Request, Response, read_upstream, write_message, write_request
 
@@ -148,7 +148,8 @@ class Passing:
                 continue
             sent.add(asked.key)
             params = with_related_task(asked.params, row.task_id) if dialect.related_task else asked.params
-            await reply.event(write_request(asked.upstream_id, asked.method, rawjson.members(params)))
+            question = legacy_question(params, asked.upstream_id)
+            await reply.event(write_request(asked.upstream_id, asked.method, question))
 
     async def _question(
         self, message: Request, ctx: Context, session: SessionRow, dialect: Dialect,

@@ -4,8 +4,11 @@ The request is re-built from its parsed members; the answer and its streams go b
 `Tap` sees each message on the way and may hold it until something is on disk.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import aiohttp
 from aiohttp import hdrs, web
@@ -20,6 +23,8 @@ from shim.wire.jsonrpc import is_error
 Tap = Callable[[bytes], Awaitable[bytes | None]]
 """Sees one message before it passes; None lets it pass as it is, bytes replace it, DROPPED keeps it back."""
 DROPPED = b""
+Beside = Callable[[], Coroutine[Any, Any, None]]
+"""Says more on the stream, between its messages, for as long as that is open."""
 Opened = Callable[[aiohttp.ClientResponse, bytes], Awaitable[bytes | None]]
 """Sees a whole answer with its headers; bytes replace it."""
 
@@ -62,6 +67,7 @@ class Relay:
         mirrored: Sequence[tuple[str, str]] = (),
         tap: Tap | None = None,
         opened: Opened | None = None,
+        beside: Beside | None = None,
     ) -> web.StreamResponse:
         """Send the request on and the answer back. Raises NeverSent, Interrupted.
 
@@ -70,11 +76,11 @@ class Relay:
         """
         headers = [*mirrored, *self._headers(http, ctx, has_body=body is not None)]
         with self._link.counting(ctx.trace.method or "other") as counted:
-            return await self._exchange(http, headers, ctx, reply, body, tap, opened, counted)
+            return await self._exchange(http, headers, ctx, reply, body, tap, opened, beside, counted)
 
     async def _exchange(
         self, http: web.BaseRequest, headers: Sequence[tuple[str, str]], ctx: Context, reply: Reply,
-        body: bytes | None, tap: Tap | None, opened: Opened | None, counted: Counted,
+        body: bytes | None, tap: Tap | None, opened: Opened | None, beside: Beside | None, counted: Counted,
     ) -> web.StreamResponse:  # fmt: skip
         ctx.trace.upstream_calls += 1
         response = await self._link.send(http.method, headers, body, patient=True)
@@ -90,7 +96,9 @@ class Relay:
                 for value in response.headers.getall(name, ()):
                     reply.add_header(name, value)
             if media_type(response.headers) == SSE_TYPE:
-                return await self._stream(response, reply, tap, counted)
+                await reply.open_stream(response.status)
+                async with _while_open(beside):
+                    return await self._stream(response, reply, tap, counted)
             answer = await self._link.read(response)
             if not answer and http.method == hdrs.METH_POST and response.status < 300:  # noqa: PLR2004 - a 2xx
                 return reply.empty(202)  # any empty 2xx will do (NOTIFY)
@@ -110,7 +118,6 @@ class Relay:
     async def _stream(
         self, response: aiohttp.ClientResponse, reply: Reply, tap: Tap | None, counted: Counted
     ) -> web.StreamResponse:
-        await reply.open_stream(response.status)
         async for frame in self._link.frames(response):
             reply.resumable |= frame.id is not None
             raw, shown = frame.raw, frame.data or b""
@@ -132,3 +139,17 @@ class Relay:
             headers.append((hdrs.CONTENT_TYPE, "application/json"))
         headers.extend(self._authority.headers(ctx))
         return headers
+
+
+@contextlib.asynccontextmanager
+async def _while_open(beside: Beside | None) -> AsyncIterator[None]:
+    """Let more be said while the block runs; what goes wrong there is not the stream's."""
+    if beside is None:
+        yield
+        return
+    saying = asyncio.create_task(beside(), name="beside a stream")
+    try:
+        yield
+    finally:
+        saying.cancel()
+        await asyncio.wait((saying,))

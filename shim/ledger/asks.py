@@ -7,10 +7,12 @@ from shim.ledger.writer import Results
 
 _COLUMNS = ", ".join(f"ask.{name}" for name in rows.ASK)
 _SELECT = f"SELECT {_COLUMNS} FROM ask "  # noqa: S608 - column names of our own
+# nobody answers any more what a session was asked that has ended
+_LIVING = "NOT EXISTS (SELECT 1 FROM session WHERE session.session_id = ask.session_id AND session.closed) "
 # the one place where it is decided who sends a question: whoever comes second finds it sent
 _CLAIM = (
     f"INSERT INTO ask ({', '.join(rows.ASK)}) SELECT {', '.join('?' * len(rows.ASK))} "  # noqa: S608
-    "WHERE NOT EXISTS (SELECT 1 FROM ask WHERE task_pk = ? AND key = ? AND sent_ms > ?) "
+    f"WHERE NOT EXISTS (SELECT 1 FROM ask WHERE task_pk = ? AND key = ? AND sent_ms > ? AND {_LIVING}) "
     "ON CONFLICT (task_pk, key, session_id) DO UPDATE SET sent_ms = excluded.sent_ms, "
     f"event_id = excluded.event_id RETURNING {', '.join(rows.ASK)}"
 )
@@ -25,7 +27,7 @@ class Asks(Part):
     """The part of the SQLite ledger that keeps what legacy clients were asked."""
 
     async def ask(self, sent: AskRow, *, unless_since_ms: int) -> AskRow | None:
-        """Write down how a question is sent; None where it was sent after that time, over any session.
+        """Write down how a question is sent; None where it was sent after that time, over any living session.
 
         One that was sent over the session before keeps its id.
         """
@@ -46,8 +48,9 @@ class Asks(Part):
         return [rows.ask(row) for row in await self._db.read(_OUTSTANDING, session_id)]
 
     async def asks_of(self, task_pk: int) -> list[AskRow]:
-        """Give how a task's questions were sent."""
-        return [rows.ask(row) for row in await self._db.read(_SELECT + "WHERE task_pk = ?", task_pk)]
+        """Give how a task's questions were sent over sessions that have not ended."""
+        found = await self._db.read(f"{_SELECT} WHERE task_pk = ? AND {_LIVING}", task_pk)
+        return [rows.ask(row) for row in found]
 
     async def asked_under(self, session_id: str, request_id: bytes) -> AskRow | None:
         """Give the question that was sent over a session under an id."""

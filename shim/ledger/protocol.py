@@ -187,7 +187,7 @@ class Ledger(Protocol):
         """Note that the upstream has the answer."""
 
     async def ask(self, sent: AskRow, *, unless_since_ms: int) -> AskRow | None:
-        """Write down how a question is sent; None where it was sent after that time, over any session.
+        """Write down how a question is sent; None where it was sent after that time, over any living session.
 
         One that was sent over the session before keeps its id.
         """
@@ -199,7 +199,7 @@ class Ledger(Protocol):
         """Give the questions that were sent over a session and are still outstanding."""
 
     async def asks_of(self, task_pk: int) -> list[AskRow]:
-        """Give how a task's questions were sent."""
+        """Give how a task's questions were sent over sessions that have not ended."""
 
     async def asked_under(self, session_id: str, request_id: bytes) -> AskRow | None:
         """Give the question that was sent over a session under an id."""

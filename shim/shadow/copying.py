@@ -6,8 +6,9 @@ Nobody stands behind a copy: what the server asks is refused, and ends it.
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
 
 from shim.audit.events import AuditSink
 from shim.audit.trace import Trace
@@ -32,7 +33,7 @@ from shim.upstreams.base import (
 )
 from shim.wire.errors import INTERNAL, METHOD_NOT_FOUND, ShimError
 from shim.wire.jsonrpc import Response
-from shim.wire.modern import more_input
+from shim.wire.modern import is_question
 
 COPIER = Caller("shadow", "header", "shadow")
 """Who calls in a copy: one caller of its own, without any credential."""
@@ -43,17 +44,37 @@ class Asked(Exception):
     """The server asks something before it goes on."""
 
 
-@dataclass(slots=True)
 class _Copy:
-    """One copy that runs. Implements `Asking`."""
+    """One copy that runs in this task. Implements `Asking`."""
 
-    called_off: bool = True
-    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    called_off = True
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._task: asyncio.Task[None] | None = asyncio.current_task()
 
     async def question(self, question: Question) -> None:
         """Refuse, and end the copy."""
         await question.refuse(METHOD_NOT_FOUND, "nobody can be asked")
-        self.asked.set()
+        if not self.asked and self._task is not None:
+            self.asked = True
+            self._task.cancel()
+
+    async def through(self, work: Coroutine[Any, Any, Response]) -> Response:
+        """Run the copy here until it is asked something. Raises Asked."""
+        task = self._task
+        try:
+            try:
+                return await work
+            finally:
+                if self.asked:  # it went on without waiting for anything: the cancellation is still to come
+                    await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            if self.asked and task is not None and task.uncancel() == 0:
+                raise Asked from None
+            raise
+        finally:
+            self._task = None
 
     def withdrawn(self, request_id: bytes) -> None:
         """Do nothing: it was refused."""
@@ -84,17 +105,9 @@ class Copies:
             asking=copy,
         )  # fmt: skip
         self._running[pk] = copy
-        running = asyncio.ensure_future(self._through(ctx, upstream, params, pk, ttl_ms))
-        asked = asyncio.ensure_future(copy.asked.wait())
         try:
-            await asyncio.wait((running, asked), return_when=asyncio.FIRST_COMPLETED)
-            if not running.done():
-                raise Asked
-            return running.result()
+            return await copy.through(self._through(ctx, upstream, params, pk, ttl_ms))
         finally:
-            asked.cancel()
-            running.cancel()
-            await asyncio.wait((running,))
             del self._running[pk]
 
     async def _through(
@@ -109,7 +122,7 @@ class Copies:
             if isinstance(made, Created):
                 return await self._task(ctx, upstream, made, pk)
             response = made.response
-        if more_input(response.result) is not None:
+        if is_question(response.result):
             raise Asked
         return response
 

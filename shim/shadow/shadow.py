@@ -13,6 +13,7 @@ from functools import lru_cache
 
 import structlog
 
+from shim.audit.events import ShadowCompared, Verdict
 from shim.audit.trace import Trace
 from shim.behind import SEP_2663
 from shim.config import Config
@@ -33,7 +34,7 @@ from shim.upstreams.http import Denied
 from shim.wire.era import Era
 from shim.wire.errors import UpstreamFault
 from shim.wire.jsonrpc import Message, Request, Response, read_upstream
-from shim.wire.modern import more_input
+from shim.wire.modern import is_question
 
 _KEYED = "DUR-3"
 """The rule of a call that its client wants to run once."""
@@ -47,6 +48,8 @@ _TOLD = 20
 _SMALL_BYTES = 16_384
 """Up to here comparing is quicker than handing it to a thread."""
 _NAME_CHARS = 200
+_UNTOLD = 1_000
+"""Kinds of outcomes, by tool, after which they are told before their time."""
 
 log = structlog.get_logger("shim.shadow")
 
@@ -86,15 +89,19 @@ class Shadow:
         """What became of the samples, by target and outcome."""
         self._config = config
         self._upstreams = upstreams
-        self._names = tuple(names)
+        self._others = {name: next((one for one in names if one != name), name) for name in names}
+        """The upstream beside each; with more than two the config names the one."""
         self._dialects = dialects
         self._room = room
         self._copies = Copies(room.sink, room.clock, lambda: config.tasks.default_poll_interval_ms)
         self._chance = chance
         self._queue: deque[_Sample] = deque()
+        self._untold: Counter[tuple[str, str | None, str, Verdict, str | None]] = Counter()
         self._waiting: OrderedDict[int, _Sample] = OrderedDict()
         """Samples whose task has not ended, by its key."""
-        self._working = 0
+        self._workers = 0
+        self._idle: list[asyncio.Future[None]] = []
+        """Workers that have nothing to do."""
         self._refused: dict[str, float] = {}
 
     def ears(self, events: SessionEvents) -> Ears:
@@ -108,18 +115,32 @@ class Shadow:
             return
         if not is_named(settings.tools, tool) or self._chance() * 100 >= settings.percent:
             return
-        target = settings.upstream or next((name for name in self._names if name != routed), routed)
-        if target == routed or _KEYED in trace.rules or any(one in message.params for one in _OF_ANSWERS):
+        target, params = settings.upstream or self._others.get(routed, routed), message.params
+        if target == routed or _KEYED in trace.rules or not params.keys().isdisjoint(_OF_ANSWERS):
             return
-        if len(answer) + len(message.params.get("arguments", b"")) > settings.max_bytes:
+        if len(answer) + len(params.get("arguments", b"")) > settings.max_bytes:
             self._count(target, "too_large")
             return
         dialect = self._dialects[trace.dialect or SEP_2663]
-        params = message.params
         if message.method != CALL:
             params = dialect.read_create_request(params).params
         copied: Members = {name: params[name] for name in _COPIED if name in params}
         self._enqueue(_Sample(copied, tool, target, trace, dialect, answer))
+
+    @property
+    def busy(self) -> bool:
+        """True while samples are dealt with or wait for it; tasks that have not ended are not counted."""
+        return bool(self._queue) or self._workers > len(self._idle)
+
+    def tell(self) -> None:
+        """Write down what became of the samples since it was last told."""
+        told, self._untold = self._untold, Counter()
+        for (tool, upstream, other, outcome, reason), count in told.items():
+            self._room.sink.emit(
+                ShadowCompared(
+                    upstream=upstream, tool=tool, other=other, outcome=outcome, reason=reason, count=count
+                )
+            )
 
     def _enqueue(self, sample: _Sample) -> None:
         settings = self._config.cutover.shadow
@@ -127,16 +148,25 @@ class Shadow:
             self._count(sample.target, "dropped")
             return
         self._queue.append(sample)
-        if self._working < settings.concurrency:
-            self._working += 1
+        while self._idle:
+            if not (idle := self._idle.pop()).done():
+                idle.set_result(None)
+                return
+        if self._workers < settings.concurrency:
+            self._workers += 1
             self._room.start(self._work(), "shadow")
 
     async def _work(self) -> None:
+        """Deal with samples for as long as the shim runs, or until there are too many at it."""
         try:
-            while self._queue and self._working <= self._config.cutover.shadow.concurrency:
-                await self._deal(self._queue.popleft())
+            while self._workers <= self._config.cutover.shadow.concurrency:
+                if self._queue:
+                    await self._deal(self._queue.popleft())
+                else:
+                    self._idle.append(news := asyncio.get_running_loop().create_future())
+                    await news
         finally:
-            self._working -= 1
+            self._workers -= 1
 
     async def _deal(self, sample: _Sample) -> None:
         """Copy a call and compare; whatever goes wrong is a reason why there is nothing to compare."""
@@ -187,8 +217,10 @@ class Shadow:
             raise UpstreamFault(-32603, "the call's last message is no answer", 502)
         if message.result is None:
             return message
-        if more_input(message.result) is not None:
+        if is_question(message.result):
             raise Asked
+        if sample.dialect.fields.task_id.encode() not in message.result:
+            return message
         made = read_create(sample.dialect, rawjson.members(message.result))
         if made is None:
             return message
@@ -217,20 +249,24 @@ class Shadow:
         self._enqueue(sample)
 
     def _tell(self, sample: _Sample, found: Sequence[Difference]) -> None:
-        outcome = "different" if found else "same"
-        self._count(sample.target, outcome)
-        tool, other = sample.tool[:_NAME_CHARS], sample.target
-        sample.trace.event("shadow.compared", tool=tool, other=other, outcome=outcome)
-        places = Counter((shown(one.path), one.kind) for one in found)
+        if not found:
+            self._note(sample, "same")
+            return
+        self._note(sample, "different")
+        tool, places = sample.tool[:_NAME_CHARS], Counter((shown(one.path), one.kind) for one in found)
         for (path, kind), count in places.most_common(_TOLD):
-            sample.trace.event("shadow.diff", tool=tool, other=other, path=path, kind=kind, count=count)
+            sample.trace.event(
+                "shadow.diff", tool=tool, other=sample.target, path=path, kind=kind, count=count
+            )
 
     def _skip(self, sample: _Sample, reason: str) -> None:
-        self._count(sample.target, reason)
-        sample.trace.event(
-            "shadow.compared", tool=sample.tool[:_NAME_CHARS], other=sample.target, outcome="skipped",
-            reason=reason,
-        )  # fmt: skip
+        self._note(sample, "skipped", reason)
+
+    def _note(self, sample: _Sample, outcome: Verdict, reason: str | None = None) -> None:
+        self._count(sample.target, reason or outcome)
+        self._untold[sample.tool[:_NAME_CHARS], sample.trace.upstream, sample.target, outcome, reason] += 1
+        if len(self._untold) > _UNTOLD:
+            self.tell()
 
     def _count(self, target: str, outcome: str) -> None:
         self.counts[target, outcome] += 1

@@ -27,6 +27,7 @@ _KEEPALIVE_S = 4
 _OWN_HEADERS = (("Accept-Encoding", "identity"), ("User-Agent", "taskshim"))
 """Sent unless the request brings its own; complete, so that the client library adds none of its defaults."""
 
+_FOREVER = contextlib.nullcontext()
 _NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 _BROKEN_OFF = (aiohttp.ClientError, OSError, ValueError)
 
@@ -139,10 +140,13 @@ class Link:
         except _BROKEN_OFF as exc:
             raise _interrupted(exc) from exc
 
-    @contextlib.asynccontextmanager
-    async def in_time(self, *, patient: bool) -> AsyncIterator[None]:
+    def in_time(self, *, patient: bool) -> contextlib.AbstractAsyncContextManager[None]:
         """Bound what is done with the upstream, unless `patient`. Raises Interrupted."""
-        bound = asyncio.timeout(None if patient else self.limits.answer_timeout_ms / 1000)
+        return _FOREVER if patient else self._in_time()
+
+    @contextlib.asynccontextmanager
+    async def _in_time(self) -> AsyncIterator[None]:
+        bound = asyncio.timeout(self.limits.answer_timeout_ms / 1000)
         try:
             async with bound:
                 yield

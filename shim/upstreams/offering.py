@@ -28,9 +28,13 @@ class Offering:
         self._asked: OrderedDict[str, float] = OrderedDict()
         self._asking: dict[str, asyncio.Task[bool]] = {}
 
+    def shows(self, tool: str) -> bool:
+        """Tell whether somebody was shown a tool lately."""
+        return self._young(self._listed.get(tool))
+
     async def has(self, upstream: Upstream, ctx: Context, tool: str) -> bool | None:
         """Tell whether the server lists a tool; None where it cannot be asked. The context is used up."""
-        if self._young(self._listed.get(tool)):
+        if self.shows(tool):
             return True
         if tool in self._listed and self._asking:
             return True  # another request is finding out
@@ -42,7 +46,7 @@ class Offering:
                 asking.add_done_callback(lambda _: self._asking.pop(caller, None))
             if not await asyncio.shield(asking):
                 return None
-        return self._young(self._listed.get(tool))
+        return self.shows(tool)
 
     def _young(self, at_ms: float | None) -> bool:
         return at_ms is not None and self._clock.ticks_ms() - at_ms < self._config.cutover.tools_age_ms

@@ -245,6 +245,17 @@ def question_params(params: bytes) -> bytes:
     return rawjson.join(members)
 
 
+def legacy_question(params: bytes, request_id: bytes) -> Members:
+    """Give a question's params for a legacy client: one to visit a URL must have an id there (LM-INPUT).
+
+    `request_id` is the raw JSON-RPC id that the question is sent under, however often it is sent.
+    """
+    members = rawjson.members(params)
+    if rawjson.string(members.get("mode")) == "url":
+        members["elicitationId"] = request_id if request_id[:1] == b'"' else b'"%b"' % request_id
+    return members
+
+
 def declared_kinds(capabilities: bytes | None) -> Members:
     """Give the kinds of questions that capabilities declare, with their raw values."""
     declared = rawjson.object_or_empty(capabilities)

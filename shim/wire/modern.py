@@ -122,6 +122,13 @@ def more_input(result: bytes | None) -> MoreInput | None:
     return MoreInput(read, members.get("requestState"), tuple(lenient))
 
 
+def is_question(result: bytes | None) -> bool:
+    """Tell whether a result asks before it goes on; one that does not is not read. Raises RawJsonError."""
+    if result is None or b"input_required" not in result:
+        return False
+    return rawjson.string(rawjson.members(result).get("resultType")) == "input_required"
+
+
 def read_shown(dialect: Dialect, members: Members) -> Reading:
     """Read a task as a modern server shows it, its result bare. Raises CodecError, TaskUnknownError."""
     reading = read_task(dialect, members)

@@ -21,6 +21,8 @@ def traced(params: Members, headers: Headers) -> tuple[Members, Headers]:
 
     A state without its parent means nothing and goes nowhere; a value that is none is left where it is.
     """
+    if not headers and "_meta" not in params:
+        return params, headers
     in_meta, in_headers = _of_meta(params), _of_headers(headers)
     if not in_meta and not in_headers:
         return params, headers

@@ -112,6 +112,7 @@ def _shadow(run, rng, around):
         "shadow.compared",
         **copied,
         outcome=outcome,
+        count=1,
         **({"reason": "timeout"} if outcome == "skipped" else {}),
     )
     if outcome == "different":

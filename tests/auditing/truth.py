@@ -220,7 +220,9 @@ def shadow(events):
     return [
         {
             "tool": which[0], "upstream": which[1], "other": which[2], "found": what, "path": path,
-            "calls": len(group), "compared": sum(one["outcome"] != "skipped" for one in copies[which]),
+            "calls": len(group) if path else sum(one["count"] for one in group),
+            "compared": sum(one["count"] for one in copies[which] if one["outcome"] != "skipped")
+            if which in copies else None,
             "places": sum(one["count"] for one in group) if path else None,
             "first": first(group), "last": last(group),
         }

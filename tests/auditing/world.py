@@ -150,15 +150,18 @@ def _shadow(runs: list[Run], rng: random.Random) -> None:
         run = runs[number % 2]
         run.at += timedelta(seconds=1)
         around = {
-            **context(number % 3 == 0, rng.randrange(len(PEOPLE)), 0, rng.randrange(2)), "other": "third",
-            "tool": rng.choice(TOOLS[1:]),
-        }  # fmt: skip
-        outcome = rng.choice(["same", "different", "skipped"])
+            **context(number % 3 == 0, rng.randrange(len(PEOPLE)), 0, rng.randrange(2)),
+            "other": "third",
+        }
+        tool, outcome = rng.choice(TOOLS[1:]), rng.choice(["same", "different", "skipped"])
         reason = {"reason": rng.choice(["asked", "timeout"])} if outcome == "skipped" else {}
-        run.emit("shadow.compared", **around, outcome=outcome, **reason)
+        run.emit(
+            "shadow.compared", upstream=around["upstream"], other="third", tool=tool, outcome=outcome,
+            count=rng.randrange(1, 9), **reason,
+        )  # fmt: skip
         for _ in range(rng.randrange(1, 4) if outcome == "different" else 0):
             path, kind = rng.choice(["a.b[]", "c"]), rng.choice(["value", "missing"])
-            run.emit("shadow.diff", **around, path=path, kind=kind, count=rng.randrange(1, 5))
+            run.emit("shadow.diff", **around, tool=tool, path=path, kind=kind, count=rng.randrange(1, 5))
 
 
 def lines(events: Iterable[dict[str, Any]]) -> Iterator[bytes]:

@@ -91,6 +91,16 @@ async def test_a_bad_answer_is_reused_for_a_short_while(door: Doors) -> None:
         assert (await at.caller(bearer("made-up"))).kind == "introspection"
 
 
+@pytest.mark.rule("OWN-STORE")
+async def test_of_a_bad_token_nothing_is_remembered_but_what_was_wrong(door: Doors) -> None:
+    async with door("introspection") as at:
+        assert await at.refusal(bearer("made-up")) == (401, "token_inactive")
+        assert await at.refusal(bearer("made-up")) == (401, "token_inactive")
+        [known] = at.resolver.sources[0]._known.values()
+        assert known.found.__traceback__ is None
+        assert known.found.__context__ is None
+
+
 SAID: dict[str, tuple[dict[str, Any], str | None]] = {
     "active is text": ({"active": "true"}, "undecided"),
     "inactive": ({"active": False}, "token_inactive"),

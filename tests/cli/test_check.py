@@ -214,8 +214,8 @@ async def test_online_compares_two_servers(tmp_path, upstream, modern_upstream):
     )
     result = await asyncio.to_thread(CliRunner().invoke, check, ["--config", str(file), "--online"])
     assert result.exit_code == 0, result.output
-    assert "[old and new]\n  gone                      only on old\n" in result.output
-    assert "  run                       inputSchema differs at properties, type\n" in result.output
+    assert "[old and new]\nTOOL  DIFFERS\ngone  only on old\n" in result.output
+    assert "run   inputSchema differs at properties, type\n" in result.output
 
 
 @pytest.mark.rule("SHADOW")

@@ -1,15 +1,19 @@
 """`taskshim cutover`: moves callers on a running shim, and says what is left."""
 
 import asyncio
+import getpass
 import json
+import re
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from shim.app import running
+from shim.cli.cutover import with_rule
 from shim.cli.main import cli
 from shim.config import load_config
+from shim.config.routing import parse_rule
 from tests.client import ModernClient
 from tests.corners.lm import DISCOVER, made
 from tests.corners.ml import ALICE
@@ -80,10 +84,18 @@ async def test_a_cutover_from_the_command_line(tmp_path, admin_port):
             told = json.loads((await run("cutover", "status", *config, "--json")).output)
             assert told["upstreams"]["new"]["open_tasks"] == 1
             assert told["upstreams"]["old"]["requests"] >= 2
+            table = (await run("cutover", "status", *config)).output
+            assert re.search(
+                r"^upstream +is +share +requests +legacy +errors +open +oldest", table, re.MULTILINE
+            )
+            assert re.search(r"^new +up +\d+\.\d% +\d+ +0 +0 +1 +\d+ s +0 +0$", table, re.MULTILINE)
             refused = await run("cutover", "set", *config, "--percent", "5", "--to", "nowhere")
             assert refused.exit_code == 2
             assert "no upstream is called 'nowhere'" in refused.stderr
     events = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    assert {event["by"] for event in events if event["event"] == "cutover.changed"} == {
+        f"{getpass.getuser()} from 127.0.0.1"
+    }
     changes = [
         (event["rules"], event.get("drain", [])) for event in events if event["event"] == "cutover.changed"
     ]
@@ -108,3 +120,18 @@ async def test_a_shim_that_is_not_there(tmp_path, admin_port):
     gone = await run("cutover", "status", "--config", str(file))
     assert gone.exit_code == 2
     assert "cannot be reached" in gone.stderr
+
+
+@pytest.mark.parametrize(
+    ("rules", "rule", "then"),
+    [
+        ([], "new 10%", ["new 10%"]),
+        (["new 10% fallback=old"], "new 20%", ["new 20% fallback=old"]),
+        (["old era=legacy", "new 10%"], "new 20%", ["old era=legacy", "new 20%"]),
+        (["new 10%", "old tool=x"], "new", ["new", "old tool=x"]),
+        (["old 10%"], "new 20%", ["new 20%"]),
+        (["new 10%"], "new 5% tool=d*", ["new 5% tool=d*", "new 10%"]),
+    ],
+)
+def test_a_new_percentage_takes_the_place_of_the_one_before(rules, rule, then):
+    assert with_rule(rules, parse_rule(rule)) == then

@@ -90,6 +90,13 @@ def elicitation(message: str) -> dict[str, Any]:
     }
 
 
+VISIT: dict[str, Any] = {
+    "method": "elicitation/create",
+    "params": {"mode": "url", "message": "Sign in", "url": "https://example.com/sign-in"},
+}
+"""A question to visit a URL: the new API has no id for it."""
+
+
 @dataclass
 class Corner:
     """The running parts of one conversation."""

@@ -236,8 +236,9 @@ async def test_every_address_is_served_by_the_rules(rules: tuple[str, ...], tmp_
                 await legacy.initialize()
                 assert (await ran(legacy, task={})).startswith(made_by)
         async with LegacyClient(both.app.url.replace("/mcp", "/create-status"), headers=ALICE) as older:
-            made = (await older.request("tasks/create", {"name": "run", "arguments": {}})).result
-            assert str(made["taskId"]).startswith(made_by) or made_by == "new"
+            assert (await older.request("tasks/create", {"name": "run", "arguments": {}})).result["taskId"]
+        calls = {"old": len(both.old.seen("tools/call")), "new": len(both.new.seen("tools/call"))}
+        assert calls == {"old": 0, "new": 0, made_by: 5}
 
 
 @pytest.mark.parametrize(

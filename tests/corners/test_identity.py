@@ -13,8 +13,9 @@ from tests.client import LegacyClient, ModernClient, Reply
 from tests.corners import lm
 from tests.corners.ml import HandClock, accept, corner, elicit
 from tests.corners.raw import post, wire
-from tests.provider import Answer, Provider, identity_provider
-from tests.scripted import Scripted, scripted, task, text
+from tests.corners.test_own_store import spellings
+from tests.provider import SECRET, Answer, Provider, identity_provider
+from tests.scripted import Scripted, scripted, task, text, tool
 from tests.shim import config_for
 
 pytestmark = pytest.mark.rule("OWN-ID")
@@ -158,6 +159,11 @@ async def test_keys_turn_and_the_provider_goes_away_while_a_task_runs(
 WAYS: dict[str, Callable[[App, dict[str, str]], Any]] = {}
 
 
+def everything_in(folder: Path) -> list[bytes]:
+    """What the files of a folder hold."""
+    return [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+
+
 def way(name: str) -> Callable[[Any], Any]:
     def add(function: Any) -> Any:
         WAYS[name] = function
@@ -291,3 +297,40 @@ async def test_a_reload_gives_up_retired_keys_and_keeps_the_others(
         assert [await asked("k2"), await asked("k1")] == [200, 200]
         app.reload(config)
         assert [await asked("k2"), await asked("k1")] == [200, 401]
+
+
+@pytest.mark.rule("OWN-STORE")
+@pytest.mark.parametrize("by", BY)
+async def test_no_token_and_no_secret_is_kept_or_logged(
+    upstream: Scripted, provider: Provider, tmp_path: Path, capfd: pytest.CaptureFixture[str], by: str
+) -> None:
+    identity, fresh = BY[by](provider)
+    upstream.on("tools/list", {"tools": [tool("run", "optional")]})
+    upstream.on("tools/call", {"task": task()})
+    upstream.on("tasks/get", task(status="completed"))
+    upstream.on("tasks/result", text("done"))
+    good, bad = fresh("alice"), {"Authorization": "Bearer s3cret.bad.token-" + "x" * 30}
+    config = config_for(
+        upstream.url,
+        tmp_path,
+        upstream={"dialect": "experimental"},
+        identity=identity,
+        log={"level": "debug"},
+    )
+    async with running(config) as app, ModernClient(app.url, headers=good) as client:
+        made = await client.call("run", headers={"Idempotency-Key": "k"})
+        assert (await client.tasks("get", made.result["taskId"])).result["status"] == "completed"
+        assert (await client.request("tools/list", headers=bad)).status == 401
+        provider.keys_answer = provider.introspection_answer = DOWN
+        assert (await client.request("tools/list", headers=fresh("bob"))).status in {200, 503}
+        async with LegacyClient(app.url, headers=good) as old:
+            await old.initialize()
+    said = capfd.readouterr()
+    kept = everything_in(tmp_path)
+    assert len(kept) >= 3
+    for place in (*kept, said.out.encode(), said.err.encode()):
+        for token in (good, bad):
+            secret = token["Authorization"].removeprefix("Bearer ")
+            assert not [one for one in spellings(secret) if one in place]
+            assert secret[-20:].encode() not in place
+        assert SECRET.encode() not in place

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.client import RELATED_TASK, LegacyClient, OpenStream
-from tests.corners.lm import BOB, Corner, corner, elicitation, seen_as
+from tests.corners.lm import BOB, VISIT, Corner, corner, elicitation, seen_as
 from tests.corners.ml import ALICE, HandClock, accept
 from tests.models import check_legacy
 from tests.scripted import Raw, Scripted, Seen, text
@@ -174,6 +174,50 @@ async def test_a_refused_sampling_is_the_end_of_a_local_task(
 
 
 SAMPLING: dict[str, Any] = {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}}
+
+
+@pytest.mark.rule("LM-INPUT")
+async def test_a_url_to_visit_has_one_id_however_often_it_is_sent(
+    modern_upstream: Scripted, tmp_path: Path
+) -> None:
+    async with corner(modern_upstream, tmp_path) as lm:
+        server = Asking(modern_upstream, "k")
+        server.open["k"] = VISIT
+        await lm.create()
+        async with on_get(lm.client) as stream:
+            first = await question(lm, stream)
+        lm.clock.advance(LATER_MS)
+        async with on_get(lm.client) as stream:
+            second = await question(lm, stream)
+            await lm.client.respond(second["id"], {"action": "accept"})
+            await result(lm)
+    assert first == second
+    check_legacy("ElicitRequest", first)
+    assert first["params"].pop("elicitationId")
+    del first["params"]["_meta"]
+    assert first["params"] == VISIT["params"]
+    assert server.updates == [{"k": {"action": "accept"}}]
+
+
+@pytest.mark.rule("LM-INPUT")
+async def test_what_a_session_left_unanswered_goes_to_the_next_at_once(
+    modern_upstream: Scripted, tmp_path: Path
+) -> None:
+    never = {"redeliver_after_ms": 1_000_000_000}
+    async with corner(modern_upstream, tmp_path, legacy=never) as lm:
+        server = Asking(modern_upstream, "k")
+        await lm.create()
+        async with on_get(lm.client) as stream:
+            left = await question(lm, stream)
+            await lm.client.delete()
+        other = await lm.seated(ALICE)
+        async with on_result(other) as stream:
+            asked = await question(lm, stream)
+            await other.respond(asked["id"], accept(ok=True))
+            await lm.ticking(asyncio.ensure_future(stream.rest()))
+    assert asked["params"] == left["params"]
+    assert asked["id"] != left["id"]
+    assert server.updates == [{"k": accept(ok=True)}]
 
 
 @pytest.mark.rule("LM-INPUT")

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.corners.lm import Corner, corner, elicitation, more
+from tests.corners.lm import VISIT, Corner, corner, elicitation, more
 from tests.corners.ml import accept
+from tests.models import check_legacy
 from tests.scripted import Raw, Scripted, Seen, text
 
 DONE = {"resultType": "complete", **text("done")}
@@ -50,6 +51,22 @@ async def test_a_calls_questions_are_asked_on_its_stream(
     assert (second.params["requestState"], third.params["requestState"]) == ("state-1", "state-2")
     for seen in (second, third):
         assert {key: seen.params[key] for key in params} == params
+
+
+@pytest.mark.rule("LM-MRTR")
+async def test_a_url_to_visit_gets_the_id_that_the_old_version_demands(
+    modern_upstream: Scripted, tmp_path: Path
+) -> None:
+    asks = {**more(), "inputRequests": {"k": VISIT, "l": VISIT}}
+    modern_upstream.once("tools/call", asks, DONE)
+    answers = [{"result": {"action": "accept"}}, {"result": {"action": "accept"}}]
+    async with corner(modern_upstream, tmp_path) as lm:
+        said = await asked(lm, "tools/call", {"name": "run", "arguments": {}}, answers)
+    assert said.pop()["result"] == text("done")
+    for question in said:
+        check_legacy("ElicitRequest", question)
+    assert len({question["params"].pop("elicitationId") for question in said}) == 2
+    assert [question["params"] for question in said] == [VISIT["params"]] * 2
 
 
 @pytest.mark.rule("LM-MRTR", "HUB-5")

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,12 @@ import pytest
 
 from shim.app import App, running
 from tests.client import TASKS_EXTENSION, LegacyClient, ModernClient
-from tests.corners.lm import DISCOVER, WITHOUT_TASKS, more
-from tests.corners.ml import ALICE, HandClock, accept, elicit
+from tests.corners.lm import DISCOVER, VISIT, WITHOUT_TASKS, more
+from tests.corners.ml import ALICE, HandClock, about, accept, elicit
 from tests.corners.mm import until
+from tests.models import check_legacy
 from tests.planted import arguments
-from tests.scripted import EXPERIMENTAL, Error, Scripted, Stream, scripted, tool
+from tests.scripted import EXPERIMENTAL, Error, Raw, Scripted, Stream, scripted, tool
 from tests.shim import config_for
 
 ERAS = ("legacy", "modern")
@@ -433,6 +434,84 @@ async def test_a_legacy_client_runs_it_as_a_task_answers_and_comes_back(tmp_path
     assert answered == accept(ok=True)
     assert result == {**text("done"), "_meta": related}
     assert [(each["taskId"], each["status"]) for each in listed] == [(created["taskId"], "completed")]
+
+
+@pytest.mark.rule("PROMOTE-2", "LM-INPUT")
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_legacy_client_is_asked_to_visit_a_url_with_an_id(tmp_path: Path, era: str) -> None:
+    async with world(tmp_path, era) as one:
+        await one.legacy.initialize()
+        call = one.upstream.stream("tools/call")
+        created = (await one.legacy.call("slow", {"n": 1}, task={})).result["task"]
+        await call.opened()
+        if era == "legacy":
+            params = {**VISIT["params"], "elicitationId": "its own"}
+            await call.send({"jsonrpc": "2.0", "id": 7, **VISIT, "params": params})
+        else:
+            await call.result({**more(), "inputRequests": {"k": VISIT}})
+        async with one.legacy.stream("tasks/result", {"taskId": created["taskId"]}) as stream:
+            question = await stream.message()
+        await one.legacy.tasks("cancel", created["taskId"])
+    check_legacy("ElicitRequest", question)
+    assert question["params"]["url"] == VISIT["params"]["url"]
+
+
+async def own_get(one: World) -> Stream:
+    """The server's end of the GET stream that the legacy client itself has open."""
+    while (get := await one.upstream.get_stream()).session != one.legacy.session:
+        pass
+    return get
+
+
+@pytest.mark.rule("PROMOTE-2", "LL-1")
+@pytest.mark.parametrize("first", ["the stream", "the task"])
+async def test_a_legacy_client_hears_of_it_on_the_stream_that_it_has_open(tmp_path: Path, first: str) -> None:
+    """Between what its server says there, which passes with its event ids as it came."""
+    changed = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+    async with world(tmp_path, "legacy") as one, AsyncExitStack() as stack:
+        await one.legacy.initialize()
+        call = one.upstream.stream("tools/call")
+        if first == "the task":
+            task_id = (await one.legacy.call("slow", task={})).result["task"]["taskId"]
+            await call.send(elicit("q1"))
+            await one.shown(task_id, "input_required")
+        stream = await stack.enter_async_context(one.legacy.get())
+        get = await own_get(one)
+        if first == "the stream":
+            task_id = (await one.legacy.call("slow", task={})).result["task"]["taskId"]
+            await call.send(elicit("q1"))
+        question = await stream.next()
+        assert (question.id, question.json["method"]) == (None, "elicitation/create")
+        assert question.json["params"]["_meta"] == about(task_id)["_meta"]
+        waiting = await stack.enter_async_context(one.legacy.stream("tasks/result", {"taskId": task_id}))
+        states = ["input_required"] if first == "the stream" else []
+        await one.legacy.respond(question.json["id"], accept(ok=True))
+        assert (await one.upstream.response_to("q1")).message["result"] == accept(ok=True)
+        await one.shown(task_id, "working")
+        for state in [*states, "working"]:
+            told = (await stream.next()).json
+            assert (told["method"], told["params"]["status"]) == ("notifications/tasks/status", state)
+        await get.send(changed, event_id="e-7")
+        passed = await stream.next()
+        assert (passed.json, passed.id) == (changed, "e-7")
+        await call.result(text("done"))
+        told = (await stream.next()).json
+        assert (told["params"]["taskId"], told["params"]["status"]) == (task_id, "completed")
+        assert [one.get("method") for one in await waiting.rest()] == [None]  # it was asked elsewhere
+
+
+@pytest.mark.rule("PROMOTE-2", "LL-1")
+async def test_a_server_without_a_get_stream_leaves_it_to_the_result(tmp_path: Path) -> None:
+    async with world(tmp_path, "legacy") as one:
+        await one.legacy.initialize()
+        one.upstream.get_answer = Raw(b"", 405)
+        async with one.legacy.get() as refused:
+            assert refused.status == 405
+        call = one.upstream.stream("tools/call")
+        task_id = (await one.legacy.call("slow", task={})).result["task"]["taskId"]
+        await call.send(elicit("q1"))
+        async with one.legacy.stream("tasks/result", {"taskId": task_id}) as stream:
+            assert (await stream.message())["method"] == "elicitation/create"
 
 
 @pytest.mark.rule("PROMOTE-2", "ML-INPUT")

@@ -141,7 +141,6 @@ async def test_a_get_stream_does_not_hold_the_stop(tmp_path: Path, dialect: str)
     """The end of the stream is the end of its answer, long before `limits.shutdown_ms` is over."""
     async with AsyncExitStack() as outlives, scripted(sessions=dialect == "experimental") as upstream:
         upstream.on("server/discover", DISCOVER)
-        upstream.stream("GET")
         sections: dict[str, Any] = {"upstream": {"dialect": dialect}, "limits": {"shutdown_ms": 600_000}}
         async with running(config_for(upstream.url, tmp_path, **sections)) as app:
             client = await outlives.enter_async_context(LegacyClient(app.url, headers=ALICE))

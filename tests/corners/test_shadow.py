@@ -151,6 +151,7 @@ async def test_seeded_differences_are_found_at_their_place(
     [compared] = pair.events("shadow.compared")
     other = {"old": "new", "new": "old"}[default]
     assert (compared["upstream"], compared["other"], compared["tool"]) == (default, other, "get_plain")
+    assert (compared["outcome"], compared["count"]) == ("different" if found else "same", 1)
     assert "geheim" not in (tmp_path / "audit.jsonl").read_text()
 
 
@@ -374,7 +375,7 @@ async def test_tasks_that_never_end_make_room_for_younger_ones(tmp_path: Path) -
         pair.old.on("tools/call", lambda _: {"task": task(f"old-{next(ids)}")})
         for _ in range(3):
             await client.call("search")
-            await until(lambda: not pair.app.shadow._working)
+            await until(lambda: not pair.app.shadow.busy)
         assert await pair.dealt() == {"dropped": 1}
         assert len(pair.app.shadow._waiting) == 2
 

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from shim.hub.status import Status
 from shim.ledger.records import AskRow
 from shim.ledger.sqlite import SqliteLedger
-from tests.ledger.support import new_input, new_task
+from tests.ledger.support import new_input, new_session, new_task
 
 SENT = AskRow(session_id="s", request_id=b'"ts-1-1"', task_pk=1, key="k", sent_ms=5, event_id="1-1")
 
@@ -27,6 +27,18 @@ async def test_a_question_is_sent_over_one_session_at_a_time(ledger: SqliteLedge
     assert sent == [SENT, None, second]
     await ledger.ask_is_due(SENT)
     assert await ledger.ask(other, unless_since_ms=4) is not None
+
+
+async def test_what_a_session_was_asked_that_has_ended_may_be_asked_over_another(
+    ledger: SqliteLedger,
+) -> None:
+    await ledger.add_session(new_session("s"))
+    await ledger.close_session("s")
+    await ledger.ask(SENT, unless_since_ms=0)  # its stream was about to end as well
+    assert await ledger.asks_of(1) == []
+    other = replace(SENT, session_id="t", request_id=b'"ts-1-3"')
+    assert await ledger.ask(other, unless_since_ms=4) == other
+    assert await ledger.asks_of(1) == [other]
 
 
 async def test_an_answer_finds_its_question_by_session_and_id(ledger: SqliteLedger) -> None:

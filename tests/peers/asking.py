@@ -7,7 +7,21 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
+from mcp_types import (
+    CreateMessageRequest,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitRequestURLParams,
+    ElicitResult,
+    InputRequest,
+    InputRequiredResult,
+    ListRootsRequest,
+    ListRootsResult,
+    SamplingMessage,
+    TextContent,
+)
 
 Answers = Mapping[str, Any] | None
 
@@ -37,7 +51,8 @@ def multi_input(answers: Answers) -> str | InputRequiredResult:
 def elicitation(message: str, answers: Answers) -> str | InputRequiredResult:
     """One question with two fields, in words of the caller's."""
     if not answers:
-        schema = {"properties": {"response": {"type": "string"}, "email": {"type": "string"}}}
+        response = {"type": "string", "description": "User's response"}
+        schema = {"properties": {"response": response, "email": {"type": "string"}}}
         return InputRequiredResult(
             input_requests={"asked": _request(message, {**schema, "required": ["response"]})}
         )
@@ -73,6 +88,84 @@ def two_rounds(answers: Answers, state: str | None) -> str | InputRequiredResult
     return f"{state}: {colour}"
 
 
+def sampled(prompt: str, answers: Answers) -> str | InputRequiredResult:
+    """What the client's model says."""
+    if not answers:
+        return InputRequiredResult(input_requests={"said": _sample(prompt)})
+    return f"LLM response: {_text(answers['said'])}"
+
+
+def rooted(answers: Answers) -> str | InputRequiredResult:
+    """The client's roots."""
+    if not answers:
+        return InputRequiredResult(input_requests={"roots": ListRootsRequest()})
+    return json.dumps(_roots(answers["roots"]))
+
+
+def visited(url: str, answers: Answers) -> str | InputRequiredResult:
+    """A page that the user is to open."""
+    if not answers:
+        params = ElicitRequestURLParams(message="Please sign in", url=url, elicitation_id="sign-in")
+        return InputRequiredResult(input_requests={"visit": ElicitRequest(params=params)})
+    return f"visited {url}: {_read(answers['visit']).action}"
+
+
+def all_kinds(answers: Answers) -> str | InputRequiredResult:
+    """A form, the model and the roots at once."""
+    if not answers:
+        asked: dict[str, InputRequest] = {
+            "name": _ask("What is your name?", "name", required=["name"]),
+            "greeting": _sample("Generate a greeting"),
+            "roots": ListRootsRequest(),
+        }
+        return InputRequiredResult(input_requests=asked)
+    name = _read(answers["name"]).content
+    told = {"name": name, "greeting": _text(answers["greeting"]), "roots": _roots(answers["roots"])}
+    return json.dumps(told, sort_keys=True)
+
+
+def in_steps(answers: Answers, state: str | None) -> str | InputRequiredResult:
+    """A name, then a colour; the name travels in the request state."""
+    if state is None or not answers:
+        first = _ask("Step 1: What is your name?", "name", required=["name"])
+        return InputRequiredResult(input_requests={"name": first}, request_state="first")
+    if "name" in answers:
+        name = (_read(answers["name"]).content or {}).get("name", "nobody")
+        second = _ask("Step 2: What is your favorite color?", "color", required=["color"])
+        return InputRequiredResult(input_requests={"color": second}, request_state=str(name))
+    return f"{state} likes {(_read(answers['color']).content or {}).get('color')}"
+
+
+def about(answers: Answers) -> str | InputRequiredResult:
+    """What a prompt is about."""
+    message = "What context should the prompt use?"
+    if not answers:
+        return InputRequiredResult(input_requests={"about": _ask(message, "context", required=["context"])})
+    return f"Use this context: {(_read(answers['about']).content or {}).get('context')}"
+
+
+def reader(answers: Answers) -> str | InputRequiredResult:
+    """Who reads a resource."""
+    if not answers:
+        return InputRequiredResult(input_requests={"who": _ask("Who reads?", "name", required=["name"])})
+    return f"read by {(_read(answers['who']).content or {}).get('name')}"
+
+
+def _sample(prompt: str) -> CreateMessageRequest:
+    message = SamplingMessage(role="user", content=TextContent(type="text", text=prompt))
+    return CreateMessageRequest(params=CreateMessageRequestParams(messages=[message], max_tokens=100))
+
+
+def _text(answer: Any) -> str:
+    """The text that a model said."""
+    content = CreateMessageResult.model_validate(answer).content
+    return content.text if isinstance(content, TextContent) else "nothing"
+
+
+def _roots(answer: Any) -> list[str]:
+    return [str(root.uri) for root in ListRootsResult.model_validate(answer).roots]
+
+
 def _ask(message: str, key: str, kind: str = "string", **schema: Any) -> ElicitRequest:
     return _request(message, {"properties": {key: {"type": kind}}, **schema})
 
@@ -83,4 +176,4 @@ def _request(message: str, schema: dict[str, Any]) -> ElicitRequest:
 
 
 def _read(answer: Any) -> ElicitResult:
-    return answer if isinstance(answer, ElicitResult) else ElicitResult.model_validate(answer)
+    return ElicitResult.model_validate(answer)

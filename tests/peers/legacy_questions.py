@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import mcp.types as t
 from mcp.server.lowlevel.server import request_ctx
+from mcp.shared.exceptions import UrlElicitationRequiredError
 
 Plain = Callable[[dict[str, Any]], Awaitable[t.CallToolResult]]
 
@@ -27,6 +28,29 @@ async def sample(prompt: str) -> str:
         [message], max_tokens=100, related_request_id=context.request_id
     )
     return answer.content.text if isinstance(answer.content, t.TextContent) else "nothing"
+
+
+async def visit(arguments: dict[str, Any]) -> t.CallToolResult:
+    """Ask the user to open a page."""
+    context = request_ctx.get()
+    answer = await context.session.elicit_url(
+        "Please sign in", arguments["url"], "sign-in", related_request_id=context.request_id
+    )
+    return text(f"visited {arguments['url']}: {answer.action}")
+
+
+async def visit_first(arguments: dict[str, Any]) -> t.CallToolResult:
+    """Refuse the first call of each label with the pages to open before the next."""
+    if arguments["label"] in _visited:
+        return text("let in")
+    _visited.add(arguments["label"])
+    page = t.ElicitRequestURLParams(
+        message="Please sign in", url="https://example.com/first", elicitationId="first"
+    )
+    raise UrlElicitationRequiredError([page])
+
+
+_visited: set[str] = set()
 
 
 async def roots() -> list[str]:
@@ -107,6 +131,8 @@ TOOLS: dict[str, Plain] = {
     "test_input_required_result_multiple_inputs": multiple,
     "test_input_required_result_multi_round": rounds,
     "test_input_required_result_capabilities": as_declared,
+    "test_elicitation_url": visit,
+    "test_url_elicitation_required": visit_first,
 }
 PROMPT = "test_input_required_result_prompt"
 RESOURCE = "test://asks-first"

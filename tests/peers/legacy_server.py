@@ -24,6 +24,7 @@ from typing import Any
 
 import anyio
 import legacy_questions as questions
+import legacy_signals as signals
 import mcp.types as t
 import uvicorn
 from anyio.abc import TaskGroup
@@ -305,15 +306,6 @@ async def with_logging(_: dict[str, Any]) -> t.CallToolResult:
     return text("Tool with logging executed successfully")
 
 
-async def touch(_: dict[str, Any]) -> t.CallToolResult:
-    """Announce changes on the session of the call."""
-    session = server.request_context.session
-    await session.send_prompt_list_changed()
-    await session.send_tool_list_changed()
-    await session.send_resource_updated(AnyUrl("test://watched-resource"))
-    return text("touched")
-
-
 async def with_progress(_: dict[str, Any]) -> t.CallToolResult:
     context = server.request_context
     token = context.meta.progressToken if context.meta and context.meta.progressToken is not None else 0
@@ -439,7 +431,6 @@ PLAIN_TOOLS: dict[str, tuple[dict[str, Any], Plain]] = {
     "test_multiple_content_types": (form(), multiple_content),
     "test_tool_with_logging": (form(), with_logging),
     "test_tool_with_progress": (form(), with_progress),
-    "touch": (form(), touch),
     "test_error_handling": (form(), error_handling),
     "test_reconnection": (form(), reconnection),
     "test_sampling": ({**form(prompt={"type": "string"}), "required": ["prompt"]}, sampling),
@@ -448,6 +439,7 @@ PLAIN_TOOLS: dict[str, tuple[dict[str, Any], Plain]] = {
     "test_elicitation_sep1330_enums": (form(), elicitation_enums),
     "json_schema_2020_12_tool": (JSON_SCHEMA_2020_12, json_schema),
     **{name: (form(), ask) for name, ask in questions.TOOLS.items()},
+    **{name: (form(**properties), tool) for name, (properties, tool) in signals.TOOLS.items()},
 }
 
 
@@ -614,14 +606,19 @@ async def get_prompt(name: str, arguments: dict[str, str] | None) -> t.GetPrompt
 
 
 @server.completion()
-async def complete(_: Any, argument: t.CompletionArgument, __: Any) -> t.Completion:
-    values = [value for value in ("paris", "park", "party") if value.startswith(argument.value)]
+async def complete(
+    reference: Any, argument: t.CompletionArgument, context: t.CompletionContext | None
+) -> t.Completion:
+    of_template = isinstance(reference, t.ResourceTemplateReference)
+    known = ("17", "171") if of_template else ("paris", "park", "party")
+    given = "".join((context.arguments or {}).values()) if context else ""
+    values = [value + given for value in known if value.startswith(argument.value)]
     return t.Completion(values=values, total=len(values), hasMore=False)
 
 
 @server.set_logging_level()
-async def set_logging_level(_: t.LoggingLevel) -> None:
-    return
+async def set_logging_level(level: t.LoggingLevel) -> None:
+    signals.set_level(level)
 
 
 # serving

@@ -1,16 +1,19 @@
 """A modern server on mcp 2.3, which has no tasks; run by its environment.
 
     python modern_server.py [--host H] [--port N] [--json]
+    python modern_server.py --stdio
 
-Prints `listening on <port>` when it accepts connections. Where it has a tool of legacy_server.py it has it
-under the same name; what is a task there is a plain call here, and what asks asks by MRTR. `touch` publishes
-one of each change that a `subscriptions/listen` can hear of.
+Prints `listening on <port>` when it accepts connections, or speaks on standard input and output. Where it has
+a tool of legacy_server.py it has it under the same name; what is a task there is a plain call here, and what
+asks asks by MRTR. `touch` announces one of each change that there is. Legacy clients are served as well: they
+are asked by requests, and hear of changes on their GET streams.
 """
 
 import argparse
 import asyncio
 import json
 import socket
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -18,16 +21,53 @@ import asking
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.shared.exceptions import MCPError
+from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
+from mcp.shared.message import ServerMessageMetadata
 from mcp_types import (
     INTERNAL_ERROR,
     CallToolResult,
     Completion,
     CompletionArgument,
+    CompletionContext,
+    CreateMessageResult,
+    ElicitResult,
+    EmptyResult,
     InputRequiredResult,
+    ListRootsResult,
+    LoggingLevel,
+    ResourceTemplateReference,
+    SetLevelRequestParams,
+    SubscribeRequestParams,
     TextContent,
     ToolAnnotations,
+    UnsubscribeRequestParams,
 )
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+warnings.simplefilter("ignore", MCPDeprecationWarning)  # logging, which the new era still has
+
+# asking
+
+Step = Callable[[asking.Answers, str | None], str | InputRequiredResult]
+ANSWERS: dict[str, type[Any]] = {
+    "elicitation/create": ElicitResult,
+    "sampling/createMessage": CreateMessageResult,
+    "roots/list": ListRootsResult,
+}
+
+
+async def ask(context: Context, step: Step) -> str | InputRequiredResult:
+    """Ask in the way of the client's era until the step has its text."""
+    said = step(context.input_responses, context.request_state)
+    while isinstance(said, InputRequiredResult) and context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        about = ServerMessageMetadata(related_request_id=context.request_id)
+        answers = {
+            key: await context.session.send_request(request, ANSWERS[request.method], metadata=about)
+            for key, request in (said.input_requests or {}).items()
+        }
+        said = step(answers, said.request_state)
+    return said
+
 
 # tools
 
@@ -53,26 +93,46 @@ async def protocol_error_job(seconds: float = 0.2) -> str:
 
 
 async def confirm_delete(context: Context, filename: str = "a file") -> str | InputRequiredResult:
-    return asking.confirm_delete(filename, context.input_responses)
+    return await ask(context, lambda answers, _: asking.confirm_delete(filename, answers))
 
 
 async def multi_input(context: Context) -> str | InputRequiredResult:
-    return asking.multi_input(context.input_responses)
+    return await ask(context, lambda answers, _: asking.multi_input(answers))
 
 
 async def elicitation(context: Context, message: str) -> str | InputRequiredResult:
-    return asking.elicitation(message, context.input_responses)
+    return await ask(context, lambda answers, _: asking.elicitation(message, answers))
 
 
 async def two_rounds(context: Context) -> str | InputRequiredResult:
-    return asking.two_rounds(context.input_responses, context.request_state)
+    return await ask(context, asking.two_rounds)
+
+
+async def in_steps(context: Context) -> str | InputRequiredResult:
+    return await ask(context, asking.in_steps)
+
+
+async def all_kinds(context: Context) -> str | InputRequiredResult:
+    return await ask(context, lambda answers, _: asking.all_kinds(answers))
+
+
+async def sampling(context: Context, prompt: str) -> str | InputRequiredResult:
+    return await ask(context, lambda answers, _: asking.sampled(prompt, answers))
+
+
+async def list_roots(context: Context) -> str | InputRequiredResult:
+    return await ask(context, lambda answers, _: asking.rooted(answers))
+
+
+async def elicitation_url(context: Context, url: str) -> str | InputRequiredResult:
+    return await ask(context, lambda answers, _: asking.visited(url, answers))
 
 
 async def report(context: Context, seconds: float = 0.3) -> str | InputRequiredResult:
     """Take its time, ask in the middle, take its time again."""
     await context.report_progress(1, None, "collecting")
     await asyncio.sleep(seconds)
-    return asking.report(context.input_responses)
+    return await ask(context, lambda answers, _: asking.report(answers))
 
 
 async def with_progress(context: Context) -> str:
@@ -86,13 +146,48 @@ async def echo(value: dict[str, Any]) -> CallToolResult:
     return CallToolResult(content=[said], structured_content=value)
 
 
-async def touch(context: Context) -> str:
-    await context.notify_tools_changed()
-    await context.notify_prompts_changed()
-    await context.notify_resources_changed()
-    await context.notify_resource_updated("test://static-text")
+async def log_levels(context: Context) -> str:
+    """Log at four levels; in the old era only what the session's level lets through."""
+    least = LEVELS.index(_level_of.get(context.session._connection, "debug"))
+    for level in LEVELS[least:]:
+        await context.log(level, {"said": level}, logger_name="peer")
+    return "logged"
+
+
+async def touch(context: Context, uri: str = "test://static-text") -> str:
+    if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        await context.notify_tools_changed()
+        await context.notify_prompts_changed()
+        await context.notify_resources_changed()
+        await context.notify_resource_updated(uri)
+    else:
+        await context.session.send_tool_list_changed()
+        await context.session.send_prompt_list_changed()
+        await context.session.send_resource_list_changed()
+        await context.session.send_resource_updated(uri)
     return "touched"
 
+
+async def wait_for_cancel(label: str) -> str:
+    """Go on until the call is cancelled, and keep that it was."""
+    begun.append(label)
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        cancelled.append(label)
+        raise
+    return "never"
+
+
+async def calls() -> str:
+    """Which calls of wait_for_cancel were begun and cancelled."""
+    return json.dumps({"begun": begun, "cancelled": cancelled})
+
+
+LEVELS: list[LoggingLevel] = ["debug", "info", "warning", "error"]
+_level_of: dict[Any, LoggingLevel] = {}
+begun: list[str] = []
+cancelled: list[str] = []
 
 TOOLS: dict[str, Callable[..., Any]] = {
     "greet": greet,
@@ -103,17 +198,37 @@ TOOLS: dict[str, Callable[..., Any]] = {
     "test_elicitation": elicitation,
     "multi_input": multi_input,
     "two_rounds": two_rounds,
+    "test_sampling": sampling,
+    "test_elicitation_url": elicitation_url,
+    "test_input_required_result_list_roots": list_roots,
+    "test_input_required_result_multiple_inputs": all_kinds,
+    "test_input_required_result_multi_round": in_steps,
     "test_tool_with_progress": with_progress,
+    "test_log_levels": log_levels,
+    "wait_for_cancel": wait_for_cancel,
+    "calls": calls,
     "report": report,
     "echo": echo,
     "touch": touch,
 }
 
-# resources, prompts, completion
+# resources, prompts, completion, and what only the old era asks for
 
 
 def static_text() -> str:
     return "This is the content of the static text resource."
+
+
+def watched() -> str:
+    return "Watched resource content"
+
+
+def template(id: str) -> str:  # noqa: A002 - the template's own name for it
+    return json.dumps({"id": id, "templateTest": True, "data": f"Data for ID: {id}"})
+
+
+async def asked_resource(order: str, context: Context) -> str | InputRequiredResult:  # noqa: ARG001 - of the URI
+    return await ask(context, lambda answers, _: asking.reader(answers))
 
 
 def simple_prompt() -> str:
@@ -124,9 +239,32 @@ def prompt_with_arguments(arg1: str, arg2: str) -> str:
     return f"Prompt with arguments: arg1='{arg1}', arg2='{arg2}'"
 
 
-async def complete(_: Any, argument: CompletionArgument, __: Any) -> Completion:
-    values = [value for value in ("paris", "park", "party") if value.startswith(argument.value)]
+async def asked_prompt(context: Context) -> str | InputRequiredResult:
+    return await ask(context, lambda answers, _: asking.about(answers))
+
+
+async def complete(
+    reference: Any, argument: CompletionArgument, context: CompletionContext | None
+) -> Completion:
+    of_template = isinstance(reference, ResourceTemplateReference)
+    known = ("17", "171") if of_template else ("paris", "park", "party")
+    given = "".join((context.arguments or {}).values()) if context else ""
+    values = [value + given for value in known if value.startswith(argument.value)]
     return Completion(values=values, total=len(values), has_more=False)
+
+
+async def set_level(context: Any, params: SetLevelRequestParams) -> EmptyResult:
+    _level_of[context.session._connection] = params.level
+    return EmptyResult()
+
+
+async def subscribe(context: Any, params: SubscribeRequestParams) -> EmptyResult:
+    await context.session.send_resource_updated(params.uri)
+    return EmptyResult()
+
+
+async def unsubscribe(_: Any, __: UnsubscribeRequestParams) -> EmptyResult:
+    return EmptyResult()
 
 
 def build() -> MCPServer:
@@ -136,9 +274,17 @@ def build() -> MCPServer:
         twice = ToolAnnotations(idempotent_hint=True) if name == "report" else None
         server.add_tool(function, name=name, structured_output=False, annotations=twice)
     server.resource("test://static-text", name="static-text", mime_type="text/plain")(static_text)
+    server.resource("test://watched-resource", name="watched-resource", mime_type="text/plain")(watched)
+    server.resource("test://template/{id}/data", name="template", mime_type="application/json")(template)
+    server.resource("test://asks-{order}", name="asks", mime_type="text/plain")(asked_resource)
     server.prompt(name="test_simple_prompt")(simple_prompt)
     server.prompt(name="test_prompt_with_arguments")(prompt_with_arguments)
+    server.prompt(name="test_input_required_result_prompt")(asked_prompt)
     server.completion()(complete)
+    old = server._lowlevel_server
+    old.add_request_handler("logging/setLevel", SetLevelRequestParams, set_level)
+    old.add_request_handler("resources/subscribe", SubscribeRequestParams, subscribe)
+    old.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, unsubscribe)
     return server
 
 
@@ -160,7 +306,9 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--json", action="store_true")
-    asyncio.run(serve(parser.parse_args()))
+    parser.add_argument("--stdio", action="store_true")
+    args = parser.parse_args()
+    asyncio.run(build().run_stdio_async() if args.stdio else serve(args))
 
 
 if __name__ == "__main__":

@@ -53,6 +53,30 @@ async def fastmcp_client(
     return {one["job"]: one for one in told}
 
 
+async def crossing_client(
+    python: Path,
+    script: str,
+    url: str,
+    *jobs: str,
+    mode: str,
+    turns: Path,
+    headers: dict[str, str],
+    log: Path,
+) -> dict[str, Any]:
+    """Run one of tests/peers/crossing_*.py against a URL; gives {job: outcome}; no jobs: all of them."""
+    flags = [f"--mode={mode}", f"--turns={turns}", *_flags(headers)]
+    outcomes: dict[str, Any] = json.loads(await _said(python, script, url, *jobs, *flags, log=log))
+    return outcomes
+
+
+async def visit(
+    python: Path, script: str, url: str, *step: str, headers: dict[str, str], log: Path
+) -> dict[str, Any]:
+    """Run one of tests/peers/visit_*.py: a client's process that takes one step of a task and leaves."""
+    told: dict[str, Any] = json.loads(await _said(python, script, url, *step, *_flags(headers), log=log))
+    return told
+
+
 @asynccontextmanager
 async def oauth_authority(python: Path, *, log: Path | None = None) -> AsyncIterator[str]:
     """Run tests/peers/oauth_authority.py; gives its issuer."""

@@ -16,7 +16,7 @@ from shim.tasks.questions import KINDS, as_response
 from shim.tasks.refusal import refused
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Context
-from shim.wire.envelope import question_params, with_related_task
+from shim.wire.envelope import legacy_question, question_params, with_related_task
 from shim.wire.errors import UpstreamFault
 from shim.wire.ids import IdMaker
 from shim.wire.jsonrpc import Response, write_notification, write_request
@@ -99,7 +99,8 @@ class Asking:
             return
         sent[asked.key] = ask
         params = with_related_task(asked.params, row.task_id) if related else asked.params
-        await say(write_request(ask.request_id, asked.method, rawjson.members(params)), ask.event_id)
+        question = legacy_question(params, ask.request_id)
+        await say(write_request(ask.request_id, asked.method, question), ask.event_id)
 
     async def _call_off(self, ask: AskRow, say: Say) -> None:
         message = write_notification("notifications/cancelled", {"requestId": ask.request_id})
@@ -125,7 +126,7 @@ class Asking:
                 answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
                 self._calls[session.session_id, rid] = answer
                 waiting[key] = (kind, rid, answer)
-                params = rawjson.members(question_params(question.get("params", b"{}")))
+                params = legacy_question(question_params(question.get("params", b"{}")), rid)
                 await say(write_request(rid, method, params), self._events.next())
             return {
                 key: as_response(ctx, kind, _answer(kind, await answer))

@@ -6,8 +6,7 @@ with the id of its last event. Questions are not kept: they are sent again, on w
 """
 
 import asyncio
-import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from aiohttp import web
 
@@ -16,42 +15,26 @@ from shim.fronts.hosted.asking import Asking
 from shim.fronts.hosted.listening import Listening
 from shim.fronts.hosted.replay import Kept, Replays
 from shim.fronts.hosted.streams import EventIds, Open, Streams
+from shim.fronts.hosted.task_news import Had, TaskNews
 from shim.fronts.open_streams import OpenStreams
 from shim.fronts.reply import Reply
-from shim.hub.codec import write_task
 from shim.hub.dialect import Dialect
-from shim.hub.rawjson import members
 from shim.hub.status import TERMINAL
-from shim.ledger.records import AskRow, SessionRow, TaskRow
+from shim.ledger.records import SessionRow
 from shim.tasks.service import Tasks
-from shim.tasks.view import task_of, with_tool_error
 from shim.upstreams.base import Context
 from shim.wire.era import knows_tasks
-from shim.wire.jsonrpc import write_notification
-
-Had = dict[int, dict[str, AskRow]]
-"""The questions, by task and key, that went over the connection."""
-
-
-@dataclass(slots=True)
-class _Shown:
-    """What the stream has said of a task."""
-
-    row: TaskRow
-    watch: contextlib.ExitStack
 
 
 @dataclass(slots=True)
 class _Channel:
     """A session's stream, whether its client is there or not."""
 
-    ctx: Context
     session: SessionRow
-    dialect: Dialect
     stream: Open
     kept: Kept
     listening: asyncio.Task[None]
-    shown: dict[int, _Shown] = field(default_factory=dict)
+    news: TaskNews
     away: asyncio.Task[None] | None = None
     """Goes on while its client is away."""
 
@@ -116,8 +99,9 @@ class Feed:
         stream.stays = True
         listening = self._listening.run(ctx, session.session_id, stream)
         channel = self._channels[session.session_id] = _Channel(
-            ctx, session, dialect, stream, self._replays.own(session.session_id),
+            session, stream, self._replays.own(session.session_id),
             self._tasks.room.start(listening, "listen for a session"),
+            TaskNews(self._config, self._tasks, self._asking, session, dialect, stream),
         )  # fmt: skip
         return channel, []
 
@@ -148,8 +132,7 @@ class Feed:
 
     def _end(self, channel: _Channel) -> None:
         channel.listening.cancel()
-        for one in channel.shown.values():
-            one.watch.close()
+        channel.news.close()
         self._replays.drop(channel.kept)
         session_id = channel.session.session_id
         if self._channels.get(session_id) is channel:
@@ -160,15 +143,24 @@ class Feed:
 
     async def _run(self, channel: _Channel, reply: Reply | None, had: Had) -> None:
         """Say what is new; without a client it is kept only, and nothing is asked."""
-        shown, stream = channel.shown, channel.stream
+        stream = channel.stream
+
+        async def ask(message: bytes, event_id: str) -> None:
+            self._replays.add(channel.kept, event_id, None)
+            if reply is not None:
+                await reply.event(message, event_id)
+
+        async def say(message: bytes) -> None:
+            event_id = self._events.next()
+            self._replays.add(channel.kept, event_id, message)
+            if reply is not None:
+                await reply.event(message, event_id)
+
         while not self._open_streams.stopping and not await self._closed(channel.session):
             await self._follow(channel)
-            for pk in list(shown):
-                if (await self._look(channel, shown[pk], reply, had)).status in TERMINAL:
-                    shown.pop(pk).watch.close()
-                    had.pop(pk, None)
+            await channel.news.tell(say, ask if reply is not None else None, had)
             while stream.news:
-                await self._say(channel, stream.news.popleft(), reply)
+                await say(stream.news.popleft())
             await self._rest(stream, reply)
 
     async def _closed(self, session: SessionRow) -> bool:
@@ -177,51 +169,15 @@ class Feed:
 
     async def _follow(self, channel: _Channel) -> None:
         """Watch the session's open tasks, and those it asked for whose own session is not there."""
-        ledger, stream, shown = self._tasks.room.ledger, channel.stream, channel.shown
-        rows = await ledger.open_tasks_of(
-            channel.ctx.caller.key, client_session=channel.session.session_id,
-            limit=self._config.limits.open_tasks_per_caller,
-        )  # fmt: skip
-        for pk in [pk for pk in stream.touched if pk not in shown]:
+        ledger, stream, news = self._tasks.room.ledger, channel.stream, channel.news
+        for row in await news.open_tasks():
+            news.follow(row)
+        for pk in [pk for pk in stream.touched if pk not in news.shown]:
             row = await ledger.own_task(pk)
             if row.status in TERMINAL:
                 stream.touched.pop(pk, None)
             elif not self._streams.is_open(row.client_session):
-                rows.append(row)
-        for row in rows:
-            if row.pk not in shown:
-                one = shown[row.pk] = _Shown(row, contextlib.ExitStack())
-                one.watch.enter_context(self._tasks.watchers.watching(row, stream.wake))
-
-    async def _look(self, channel: _Channel, one: _Shown, reply: Reply | None, had: Had) -> TaskRow:
-        """Say what is new of a task: its questions before its state, as servers do."""
-        ledger, dialect = self._tasks.room.ledger, channel.dialect
-        row = await ledger.own_task(one.row.pk)
-        if reply is not None:
-            sent = had.setdefault(row.pk, {})
-
-            async def say(message: bytes, event_id: str) -> None:
-                self._replays.add(channel.kept, event_id, None)
-                await reply.event(message, event_id)
-
-            await self._asking.task(row, channel.session, say, sent, related=dialect.related_task)
-        changed = (row.status, row.status_message) != (one.row.status, one.row.status_message)
-        one.row = row
-        if changed and dialect.carries.announces and dialect.methods.status_notification:
-            asked = () if row.status in TERMINAL else await ledger.inputs(row.pk)
-            task = write_task(
-                dialect, with_tool_error(task_of(row, asked), self._config.legacy.tool_error_status)
-            )
-            note = write_notification(dialect.methods.status_notification, members(task))
-            await self._say(channel, note, reply)
-        return row
-
-    async def _say(self, channel: _Channel, message: bytes, reply: Reply | None) -> None:
-        """Say something that may be said again to a client that comes back."""
-        event_id = self._events.next()
-        self._replays.add(channel.kept, event_id, message)
-        if reply is not None:
-            await reply.event(message, event_id)
+                news.follow(row)
 
     async def _rest(self, stream: Open, reply: Reply | None) -> None:
         """Wait for news; a comment keeps a quiet stream alive."""

@@ -28,7 +28,9 @@ def classify_discover(status: int | None, body: bytes) -> Verdict:
     """Read the answer to a discover; `status` is None for silence."""
     if status is None:
         return Verdict(None, "no answer")
-    if status in _UNSURE_STATUS or status in _REDIRECTS or status >= _SERVER_ERROR:
+    if status in _REDIRECTS:
+        return Verdict(None, f"HTTP {status}: redirects are not followed, name the final address")
+    if status in _UNSURE_STATUS or status >= _SERVER_ERROR:
         return Verdict(None, f"HTTP {status}")
     try:
         members = rawjson.members(body)

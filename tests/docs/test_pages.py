@@ -183,6 +183,18 @@ def test_each_block_of_the_followed_pages_is_of_a_kind_that_is_run_or_shown():
     assert kinds <= {"sh", "toml", "python", "text"}
 
 
+def test_what_a_block_prints_belongs_to_it(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "<!-- exits: 1 -->\n```sh\nfalse\n```\n\n```text\nno\n```\n"
+        'a <!-- not run: why -->\n\n```sh title="x.sh"\ntrue\n```\n```text\na picture\n```\n'
+    )
+    first, second, picture = blocks(page)
+    assert (first.text, first.prints, first.said) == ("false\n", "no\n", {"exits": "1"})
+    assert (second.title, second.prints, second.said) == ("x.sh", None, {"not run": "why"})
+    assert (picture.kind, picture.text) == ("text", "a picture\n")
+
+
 @pytest.mark.parametrize(
     ("expected", "printed", "same"),
     [

@@ -93,4 +93,3 @@ async def test_check_tells_what_a_command_speaks(
     assert process.returncode == 0, said
     assert re.search(rf"^era +{server}\b", said, re.MULTILINE), said
     assert re.search(rf"^dialect +{dialect}$", said, re.MULTILINE), said
-    assert re.search(rf"^{SAID[server][0]} ", said, re.MULTILINE), said

@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import json
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import quote_plus
@@ -19,6 +18,7 @@ from shim.callers.refused import Refused, Undecided
 from shim.callers.sources import CALLER_PURPOSE
 from shim.config import client_secret
 from shim.config.identity import IntrospectionIdentity
+from shim.recent import Recent
 
 _REMEMBERED = 10_000
 _RETRY_AFTER_S = 2
@@ -64,7 +64,7 @@ class IntrospectionSource:
         self._keys = keys
         self._providers = providers
         self._token_bytes = token_bytes
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._known: Recent[str, _Known] = Recent(_REMEMBERED)
         self._asking: dict[str, asyncio.Task[_Known]] = {}
         self._asker = Asker(settings, providers)
 
@@ -104,9 +104,6 @@ class IntrospectionSource:
         said = await self._asker.ask(token)
         known = self._judged(said, credential)
         self._known[credential.fingerprint] = known
-        self._known.move_to_end(credential.fingerprint)
-        if len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
         return known
 
     def _judged(self, said: Mapping[str, object], credential: Credential) -> _Known:

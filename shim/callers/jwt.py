@@ -2,7 +2,6 @@
 
 import base64
 import json
-from collections import OrderedDict
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,6 +19,7 @@ from shim.callers.sources import CALLER_PURPOSE
 from shim.clock import Clock
 from shim.config import ConfigError, read_file
 from shim.config.identity import JwtIdentity
+from shim.recent import Recent
 
 _REMEMBERED = 4_096
 _TRIED = 8
@@ -55,7 +55,7 @@ class JwtSource:
         self._ring = ring
         self._clock = clock
         self._token_bytes = token_bytes
-        self._good: OrderedDict[str, tuple[Caller, Key, int]] = OrderedDict()
+        self._good: Recent[str, tuple[Caller, Key, int]] = Recent(_REMEMBERED)
 
     async def identify(self, headers: CIMultiDictProxy[str], peer: str | None) -> Caller | None:  # noqa: ARG002
         """Give the caller that the provider vouches for. Raises Refused, Undecided."""
@@ -81,9 +81,6 @@ class JwtSource:
             credential_of(self._keys, headers),
         )  # fmt: skip
         self._good[fingerprint] = caller, key, ends_ms
-        self._good.move_to_end(fingerprint)
-        if len(self._good) > _REMEMBERED:
-            self._good.popitem(last=False)
         return caller
 
     async def _verified(self, token: str) -> tuple[dict[str, Any], Key]:

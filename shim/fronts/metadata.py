@@ -89,7 +89,7 @@ class ResourceMetadata:
 
     async def _upstreams_own(self, path: str) -> dict[str, bytes]:
         """Ask the upstream where clients would, beside its own path first. Raises what `answer` does."""
-        upstream = self._upstreams[self._config.cutover.default or next(iter(self._upstreams))]
+        upstream = self._upstreams[self._config.cutover.default_of(self._upstreams)]
         if not upstream.judged or not upstream.over_http:
             raise no_such_endpoint(path)
         for place in _places(upstream.link.url):

@@ -94,8 +94,12 @@ class ResourceMetadata:
             raise no_such_endpoint(path)
         for place in _places(upstream.link.url):
             headers = [(hdrs.ACCEPT, JSON_TYPE), *upstream.authority.own()]
-            async with await upstream.link.send(hdrs.METH_GET, headers, at=place) as response:
-                body = await upstream.link.read(response)
+            link = upstream.link
+            async with (
+                link.in_time(patient=False),
+                await link.send(hdrs.METH_GET, headers, at=place) as response,
+            ):
+                body = await link.read(response)
                 if response.status == _OK:
                     return _document(body)
                 if response.status >= _SERVER_ERROR:

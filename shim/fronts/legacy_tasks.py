@@ -36,10 +36,11 @@ from shim.tasks.service import Tasks
 from shim.tasks.terminal import End
 from shim.tasks.view import task_of
 from shim.upstreams.base import Context, Upstream
-from shim.wire.envelope import strip_related_task, tool_names, tools_with_support
+from shim.wire.envelope import strip_related_task
 from shim.wire.era import knows_tasks
 from shim.wire.errors import invalid_params, method_not_found
 from shim.wire.jsonrpc import Response, read_upstream, write_message, write_result
+from shim.wire.tool_lists import tool_names, tools_with_support
 
 _REMEMBERED = 10_000
 

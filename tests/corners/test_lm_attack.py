@@ -12,8 +12,6 @@ from tests.corners.lm import DISCOVER, Corner, asks, corner, made, seen_as
 from tests.corners.ml import ALICE, accept
 from tests.scripted import Error, Raw, Scripted, Seen, Stream, text
 
-pytestmark = pytest.mark.timeout(8)
-
 FORGED = {"Authorization": "Bearer eyJhbGciOiJub25lIn0.eyJpc3MiOiJpIiwic3ViIjoiYSJ9.ZmFrZQ"}
 GENUINE = {"Authorization": "Bearer eyJhbGciOiJub25lIn0.eyJpc3MiOiJpIiwic3ViIjoiYSJ9.cmVhbA"}
 

@@ -32,7 +32,6 @@ async def ended(client: LegacyClient, task_id: str) -> Any:
 
 
 @pytest.mark.rule("DUR-1", "DUR-2", "LM-INIT", "LM-CREATE", "LM-INPUT", "LM-CANCEL", "LM-LIST")
-@pytest.mark.timeout(120)
 async def test_what_old_clients_had_is_there_after_a_kill(tmp_path: Path) -> None:
     runner, upstream = await modern.start(poll_interval_ms=50, tools={**TOOLS, "dawdle": DAWDLE})
     port = free_port()

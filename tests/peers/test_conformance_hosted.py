@@ -34,8 +34,8 @@ async def test_a_scenario_that_the_server_passes_is_passed_by_the_shim(
     config = config_for(modern_url, tmp_path, upstream={"dialect": "sep-2663"}, listen=listen)
     async with running(config) as app:
         direct, through = await asyncio.gather(
-            suite.run_scenario(modern_url, scenario, suite.LEGACY_VERSION, timeout_s=60),
-            suite.run_scenario(app.url, scenario, suite.LEGACY_VERSION, timeout_s=60),
+            suite.run_scenario(modern_url, scenario, suite.LEGACY_VERSION, timeout_s=240),
+            suite.run_scenario(app.url, scenario, suite.LEGACY_VERSION, timeout_s=240),
         )
     if scenario in SERVED_BY_THE_SHIM or suite.passed(direct):
         assert suite.passed(through)

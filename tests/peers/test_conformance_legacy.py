@@ -66,8 +66,8 @@ async def test_a_scenario_gives_the_same_checks_through_the_shim(
     listen = {"port": port, "allowed_origins": (f"http://localhost:{port}", f"http://127.0.0.1:{port}")}
     async with running(config_for(legacy_url, tmp_path, listen=listen)) as app:
         direct, through = await asyncio.gather(
-            suite.run_scenario(legacy_url, scenario, suite.LEGACY_VERSION, timeout_s=60),
-            suite.run_scenario(app.url, scenario, suite.LEGACY_VERSION, timeout_s=60),
+            suite.run_scenario(legacy_url, scenario, suite.LEGACY_VERSION, timeout_s=240),
+            suite.run_scenario(app.url, scenario, suite.LEGACY_VERSION, timeout_s=240),
         )
     assert [(check.id, check.status) for check in through] == [(check.id, check.status) for check in direct]
     assert suite.passed(through)

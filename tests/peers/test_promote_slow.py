@@ -22,7 +22,7 @@ from tests.peers.test_promote import DIALECTS, server
 from tests.shim import config_for
 
 pytestmark = [
-    pytest.mark.peers, pytest.mark.timeout(600), pytest.mark.rule("PROMOTE-1", "PROMOTE-2", "PROMOTE-3"),
+    pytest.mark.peers, pytest.mark.rule("PROMOTE-1", "PROMOTE-2", "PROMOTE-3"),
 ]  # fmt: skip
 
 HALF_S = 10

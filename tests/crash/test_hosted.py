@@ -10,7 +10,8 @@ from shim.demo import modern
 from shim.demo.jobs import Job, Json
 from shim.demo.tools import TOOLS, Tool, text
 from tests.client import LegacyClient, ModernClient
-from tests.crash.serving import free_port, shim
+from tests.crash.serving import shim
+from tests.ports import free_port
 
 ANN = {"Authorization": "Bearer ann"}
 YES = {"action": "accept", "content": {"confirm": True}}

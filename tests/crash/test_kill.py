@@ -13,7 +13,8 @@ import pytest
 
 from shim.demo import experimental
 from tests.crash.clients import Told, hold, work_legacy, work_modern
-from tests.crash.serving import events, free_port, shim
+from tests.crash.serving import events, shim
+from tests.ports import free_port
 
 ROUNDS = int(os.environ.get("TASKSHIM_CRASH_ROUNDS", "10"))
 KILLS_OF_A_LEDGER = 5

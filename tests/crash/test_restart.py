@@ -9,7 +9,8 @@ import pytest
 from tests.client import ModernClient
 from tests.corners.ml import accept, elicit
 from tests.crash.clients import ANN
-from tests.crash.serving import events, free_port, shim
+from tests.crash.serving import events, shim
+from tests.ports import free_port
 from tests.scripted import Raw, Scripted, Seen, Stream, sse_event, task, tool
 
 LOST = "the server waits for input, but its question was lost"

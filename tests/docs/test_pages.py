@@ -14,9 +14,9 @@ import pytest
 
 from shim.config import ConfigError, load_config
 from shim.demo import experimental, modern
-from tests.crash.serving import free_port
 from tests.docs.blocks import Block, blocks, fits
 from tests.peers.venvs import legacy_python
+from tests.ports import free_port
 
 DOCS = Path(__file__).parents[2] / "docs"
 TUTORIAL = DOCS / "tutorial.md"

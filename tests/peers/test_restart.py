@@ -13,8 +13,9 @@ import pytest
 from tests.client import LegacyClient, ModernClient
 from tests.corners.ml import accept
 from tests.crash.clients import ANN
-from tests.crash.serving import events, free_port, shim
+from tests.crash.serving import events, shim
 from tests.peers.processes import legacy_server
+from tests.ports import free_port
 
 pytestmark = pytest.mark.peers
 ENDED = {"completed", "failed", "cancelled"}

@@ -47,7 +47,7 @@ class HandClock:
 
     async def slept(self, duration_ms: float) -> None:
         """Wait until somebody sleeps who is due in exactly so much time."""
-        while self._now_ms + duration_ms not in [due_ms for due_ms, _ in self._sleepers]:
+        while self._now_ms + duration_ms not in [due_ms for due_ms, one in self._sleepers if not one.done()]:
             self._asleep.clear()
             await self._asleep.wait()
 

@@ -95,15 +95,16 @@ async def test_after_a_kill_it_is_reported_as_lost(
 @pytest.mark.rule("DUR-2", "ML-INPUT")
 async def test_after_a_stop_it_is_shown_and_answered(upstream: Scripted, tmp_path: Path) -> None:
     server, port = Asking(upstream), free_port()
+    options = {"question_wait_ms": 600_000}
     async with ModernClient(f"http://127.0.0.1:{port}/mcp", headers=ANN) as client:
-        async with shim(upstream.url, tmp_path, port) as process:
+        async with shim(upstream.url, tmp_path, port, **options) as process:
             await client.call("run")
             await client.tasks("get", "task-1")
             await upstream.wait("tasks/result")
             process.send_signal(signal.SIGTERM)
             assert await process.wait() == 0
         await server.ask(elicit("q", "task-1"))
-        async with shim(upstream.url, tmp_path, port) as process:
+        async with shim(upstream.url, tmp_path, port, **options) as process:
             seen = await until(client, "status", "input_required")
             [key] = seen["inputRequests"]
             await client.tasks("update", "task-1", inputResponses={key: accept(ok=True)})

@@ -99,8 +99,8 @@ class Provider:
     def jwt(self, **settings: Any) -> dict[str, Any]:
         """An `[identity]` with the source jwt."""
         given = {
-            "issuer": ISSUER, "audience": [AUDIENCE], "jwks_url": f"{self.url}/jwks", "timeout_ms": PATIENCE_MS,
-            **settings,
+            "issuer": ISSUER, "audience": [AUDIENCE], "jwks_url": f"{self.url}/jwks",
+            "timeout_ms": PATIENCE_MS, **settings,
         }  # fmt: skip
         return {"sources": ["jwt"], "jwt": given}
 

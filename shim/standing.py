@@ -92,7 +92,7 @@ class Stand:
     async def learn(self, ctx: Context) -> None:
         """Ask what it speaks as part of a caller's request, where it would not tell the shim (ERA-PROBE)."""
         if self.prober.denied and self.judged and ctx.caller.credential is not None:
-            await self.prober.learn(self.authority.headers(ctx))
+            await self.prober.learn(ctx.caller.credential.fingerprint, self.authority.headers(ctx))
 
     @property
     def up(self) -> bool:

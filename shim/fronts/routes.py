@@ -207,8 +207,8 @@ class Routes:
 
     def _choose(self, asker: Asker) -> Rule:
         cutover = self._config.cutover
-        default = cutover.default or next(iter(self._standings))
-        return choose(parsed(cutover.rules), Rule(default, fallback=cutover.fallback or None), asker)
+        default = Rule(cutover.default_of(self._standings), fallback=cutover.fallback or None)
+        return choose(parsed(cutover.rules), default, asker)
 
     async def _placed(self, arrival: Arrival, message: Message | None, rule: Rule) -> Way:
         """Give where a rule sends a request, and where it goes if that is down or lacks the tool."""

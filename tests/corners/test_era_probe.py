@@ -7,9 +7,11 @@ from typing import Any
 import aiohttp
 import pytest
 
+from shim.wire.era import Era
+from tests.client import ModernClient
 from tests.corners.ml import ALICE, Corner, corner
 from tests.corners.mm import until
-from tests.scripted import Error, Raw, Scripted, task, text
+from tests.scripted import Error, Hang, Raw, Scripted, task, text, tool
 
 AGAIN_MS = 60_000
 AUTO: dict[str, Any] = {"upstream": {"dialect": "auto", "probe_again_ms": AGAIN_MS}}
@@ -73,8 +75,10 @@ async def test_what_proves_nothing_is_reported_and_not_kept(upstream: Scripted, 
         await ml.clock.slept(AGAIN_MS)
         ml.clock.advance(AGAIN_MS)
         await heard(ml, 4)
-        assert ml.app.prober.verdict == kept
-    assert verdicts(ml) == ["inconclusive", "inconclusive", "legacy", "inconclusive"]
+        assert kept is not None
+        assert ml.app.prober.era is kept.era
+    # what was refused to the shim is then asked as a caller
+    assert verdicts(ml)[:4] == ["inconclusive", "inconclusive", "legacy", "inconclusive"]
 
 
 def guarded(answer: Any) -> Any:
@@ -102,6 +106,53 @@ async def test_a_server_that_tells_strangers_nothing_is_asked_as_the_caller(
     asked = [seen.headers.get("Authorization") for seen in modern_upstream.seen("server/discover")]
     assert asked == [None, "Bearer wrong", ALICE["Authorization"]]
     assert [one["corner"] for one in ml.events("request")][-2:] == ["MM", "MM"]
+
+
+@pytest.mark.rule("ERA-PROBE", "OWN-CREDENTIAL")
+async def test_nobody_waits_for_what_is_asked_as_another_caller(
+    modern_upstream: Scripted, tmp_path: Path
+) -> None:
+    modern_upstream.on(
+        "server/discover",
+        lambda seen: (
+            Hang() if seen.headers.get("Authorization") == "Bearer slow" else guarded(Raw(MODERN))(seen)
+        ),
+    )
+    modern_upstream.on("initialize", DENIED)
+    modern_upstream.on("prompts/list", {"resultType": "complete", "prompts": []})
+    async with (
+        corner(modern_upstream, tmp_path, **AUTO) as ml,
+        ModernClient(ml.app.url, headers={"Authorization": "Bearer slow"}) as slow,
+    ):
+        held = asyncio.create_task(slow.request("prompts/list"))
+        await modern_upstream.wait("server/discover", 2)
+        assert (await ml.client.request("prompts/list")).result["prompts"] == []
+        assert ml.app.prober.era is Era.MODERN
+        assert not held.done()
+        held.cancel()
+        await asyncio.wait((held,))
+
+
+@pytest.mark.rule("ERA-PROBE")
+async def test_a_guarded_server_that_turns_modern_is_asked_as_the_caller_again(
+    modern_upstream: Scripted, tmp_path: Path
+) -> None:
+    upstream = modern_upstream  # one that needs no session, for it changes into such a one
+    upstream.on("server/discover", guarded(LEGACY))
+    upstream.on("initialize", guarded(upstream.init_result))
+    upstream.on("tools/list", {"tools": [tool("plain", "forbidden")]})
+    upstream.on("tools/call", text("hi"))
+    async with corner(upstream, tmp_path, **AUTO) as ml:
+        assert (await ml.client.call("plain")).result["content"]
+        assert ml.app.prober.verdict is not None
+        assert ml.app.prober.era is Era.LEGACY
+        upstream.on("server/discover", guarded(Raw(MODERN)))
+        upstream.once("tools/call", UNSUPPORTED)
+        await ml.client.call("plain")
+        await heard(ml, 3)
+        while ml.app.prober.era is Era.LEGACY:
+            await ml.client.request("nothing")
+    assert verdicts(ml)[:4] == ["inconclusive", "legacy", "inconclusive", "modern"]
 
 
 @pytest.mark.rule("ERA-PROBE")

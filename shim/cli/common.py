@@ -10,11 +10,11 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 import click
 import structlog
 
-from shim.app import StartError
 from shim.callers.keys import KeyFileError
 from shim.config import Config, ConfigError, load_config
 from shim.hub.dialect import DialectError
 from shim.ledger.protocol import LedgerError
+from shim.opening import StartError
 
 FOUND = 1
 COULD_NOT = 2

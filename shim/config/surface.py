@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import date
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -25,6 +26,14 @@ def web_url(url: str) -> str:
     if parts.fragment:
         raise ValueError("must not have a #fragment")
     return url
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a name or address is this machine's own only."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _origin(origin: str) -> str:

@@ -40,6 +40,14 @@ def append(path, events):
         file.writelines(lines(events))
 
 
+@pytest.fixture(autouse=True)
+def interruptible():
+    """Let what is started hear of Ctrl-C, though the tests run in the background of a shell."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @contextmanager
 def following(*arguments, **options):
     with subprocess.Popen([*COMMAND, *map(str, arguments)], stderr=subprocess.PIPE, **options) as process:

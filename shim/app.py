@@ -127,7 +127,7 @@ async def running(
         resolver = build_resolver(
             config.identity, keys, providers, judged=all_judged(stands), described_at=described_at(config)
         )
-        facing = Facing(in_force, tasks, dialects, ids, epoch, resolver, OpenStreams(in_force))
+        facing = Facing(in_force, tasks, dialects, ids, epoch, resolver, OpenStreams(in_force, clock))
         for one in stands.values():
             one.fronts = facing.fronts(one)
         activity, traffic = Activity(), Traffic()

@@ -75,6 +75,7 @@ class ParkedCall:
         elif self._asked >= self._room.config.limits.questions_per_task:
             await question.refuse(_REFUSED, "too many questions of one call (limits.questions_per_task)")
             self.ctx.trace.denied("limit")
+            self.ctx.trace.reached("limits.questions_per_task")
         else:
             self._asked += 1
             key = f"{kind}-{self._asked}"

@@ -124,6 +124,8 @@ class Observer:
             await room.ledger.expire(row.pk, now_ms)
             raise task_expired()
         since = self._unknown_since.setdefault(row.pk, room.clock.ticks_ms())
+        if len(self._unknown_since) > _REMEMBERED:  # nobody came back for the oldest
+            del self._unknown_since[next(iter(self._unknown_since))]
         if room.clock.ticks_ms() - since < room.config.tasks.lost_confirm_ms:
             return row
         del self._unknown_since[row.pk]
@@ -209,9 +211,10 @@ class Observer:
                 return
 
     def _remember(self, row: TaskRow) -> None:
-        self._seen[row.pk] = _Seen(self._room.clock.ticks_ms(), row.last_updated_at)
+        now_ms = self._room.clock.ticks_ms()
+        self._seen[row.pk] = _Seen(now_ms, row.last_updated_at)
         self._seen.move_to_end(row.pk)
-        while len(self._seen) > _REMEMBERED:
+        while now_ms - next(iter(self._seen.values())).at_ticks_ms > _FRESH_AT_MOST_MS:
             self._seen.popitem(last=False)
 
     def _note(self, old: TaskRow, observed: Observed, *, ctx: Context | None) -> None:

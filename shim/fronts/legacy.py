@@ -116,7 +116,7 @@ class LegacyFront:
         if session is not None and self._tasks.news.has_any:
             beside = partial(self._tasks.news.tell, session, dialect, reply)
         stop = asyncio.Event()
-        with self._streams.ending(stop):
+        with self._streams.ending(ctx.caller, stop):
             passed = await unless(stop, self._relay.forward(http, ctx, reply, None, tap=tap, beside=beside))
         if passed is not None:
             return passed

@@ -5,7 +5,6 @@ in; the answer is looked at on the way. Otherwise the hub's verb serves it, in t
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
@@ -27,6 +26,7 @@ from shim.hub.codec import SECTION_1, TaskUnknownError, read_create, read_task, 
 from shim.hub.facts import CALL
 from shim.hub.status import TERMINAL, Status
 from shim.ledger.records import AskRow, InputState, SessionRow, TaskRow
+from shim.recent import Recent
 from shim.tasks.create import room_for_one_more
 from shim.tasks.handback import Waiting
 from shim.tasks.idempotency import Idempotency
@@ -36,10 +36,11 @@ from shim.tasks.service import Tasks
 from shim.tasks.terminal import End
 from shim.tasks.view import task_of
 from shim.upstreams.base import Context, Upstream
-from shim.wire.envelope import strip_related_task, tool_names, tools_with_support
+from shim.wire.envelope import strip_related_task
 from shim.wire.era import knows_tasks
 from shim.wire.errors import invalid_params, method_not_found
 from shim.wire.jsonrpc import Response, read_upstream, write_message, write_result
+from shim.wire.tool_lists import tool_names, tools_with_support
 
 _REMEMBERED = 10_000
 
@@ -64,7 +65,7 @@ class LegacyTasks:
         self._relay = relay
         self._tasks = tasks
         self._ledger = tasks.room.ledger
-        self._awaited: OrderedDict[tuple[str, bytes], Tap] = OrderedDict()
+        self._awaited: Recent[tuple[str, bytes], Tap] = Recent(_REMEMBERED)
         self._verbs: Mapping[str, Verb] = {
             "get": self._get, "result": self._result, "list": self._hub.list,
             "cancel": self._cancel, "answer": self._answer, "create": self._create,
@@ -168,8 +169,6 @@ class LegacyTasks:
 
         if session is not None:
             self._awaited[awaited] = recorded
-            if len(self._awaited) > _REMEMBERED:
-                self._awaited.popitem(last=False)
         # a client that leaves does not end it: the server has the task, so its handle is read and kept
         asked.reply.endure()
         work = asyncio.create_task(passed(), name="create")

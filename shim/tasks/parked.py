@@ -18,11 +18,10 @@ from shim.hub.rawjson import Members, RawJsonError
 from shim.tasks.parked_call import ParkedCall, Run
 from shim.tasks.room import Room
 from shim.upstreams.base import Context, Upstream
-from shim.wire.errors import OwnFault, UpstreamFault, all_in_use, invalid_params, too_many
+from shim.wire.errors import INTERNAL, OwnFault, UpstreamFault, all_in_use, invalid_params, too_many
 from shim.wire.jsonrpc import Request, Response
 
 _PURPOSE = "requestState"
-_INTERNAL = -32603
 _NOT_KEPT = "its answer is no longer kept"
 _KEPT_ROUNDS = 16
 """Rounds of one call whose outcome is kept."""
@@ -95,9 +94,7 @@ class ParkedCalls:
         if await call.asks():
             return await self._park(call)
         if call.work.cancelled():
-            raise UpstreamFault(
-                _INTERNAL, f"the call was ended: {call.ended or 'the shim stops'}; call again"
-            )
+            raise UpstreamFault(INTERNAL, f"the call was ended: {call.ended or 'the shim stops'}; call again")
         return call.work.result()
 
     async def _park(self, call: ParkedCall) -> Response:
@@ -121,7 +118,7 @@ class ParkedCalls:
         """Make room for a call; one that has its answer makes way. Raises ClientFault: the call is ended."""
         if self._stopping:
             await call.end("the shim stops")
-            raise UpstreamFault(_INTERNAL, "the shim is stopping", 503)
+            raise UpstreamFault(INTERNAL, "the shim is stopping", 503)
         if call.id in self._calls:
             return
         limits, caller = self._room.config.limits, call.ctx.caller
@@ -182,7 +179,7 @@ class ParkedCalls:
 
 
 def _gone(why: str) -> OwnFault:
-    return OwnFault(_INTERNAL, f"the call that waited for these answers is gone: {why}; call again")
+    return OwnFault(INTERNAL, f"the call that waited for these answers is gone: {why}; call again")
 
 
 def _bound_to(ctx: Context, upstream: Upstream, request: Request) -> str:

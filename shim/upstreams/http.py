@@ -255,8 +255,9 @@ def media_type(headers: CIMultiDictProxy[str]) -> str:
 
 
 async def denied(link: Link, response: aiohttp.ClientResponse) -> Denied:
-    """Turn a 401 or 403 into what is relayed to the client."""
-    body = await link.read(response)
+    """Turn a 401 or 403 into what is relayed to the client. Raises Interrupted, UpstreamFault."""
+    async with link.in_time(patient=False):  # a tool may take hours, a refusal may not
+        body = await link.read(response)
     return Denied(
         response.status,
         tuple(response.headers.getall("WWW-Authenticate", ())),

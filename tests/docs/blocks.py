@@ -10,7 +10,6 @@ A block with a title is a file of that name. A block of `text` after one that is
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,10 +35,10 @@ class Block:
     prints: str | None = None
 
 
-def blocks(page: Path) -> Iterator[Block]:
+def blocks(page: Path) -> list[Block]:
     """Give a page's blocks in order; one of expected output belongs to the block before it."""
     text = page.read_text("utf-8")
-    last: Block | None = None
+    found: list[Block] = []
     end = 0
     for match in _FENCE.finditer(text):
         before, said = text[end : match.start()], {}
@@ -56,11 +55,12 @@ def blocks(page: Path) -> Iterator[Block]:
             said,
         )
         end = match.end()
-        if block.kind == "text" and last is not None and last.kind == "sh" and "not run" not in last.said:
-            last.prints, last = block.text, None
-            continue
-        last = block
-        yield block
+        ran = found and found[-1].kind == "sh" and "not run" not in found[-1].said
+        if block.kind == "text" and ran and found[-1].prints is None:
+            found[-1].prints = block.text
+        else:
+            found.append(block)
+    return found
 
 
 def fits(expected: str, printed: str) -> bool:

@@ -19,6 +19,8 @@ from shim.wire import errors
 
 ROOT = Path(__file__).parents[2]
 
+pytestmark = pytest.mark.timeout(900)  # the first test builds the site
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:

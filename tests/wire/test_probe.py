@@ -100,3 +100,9 @@ def test_no_answer_is_a_surprise(status: int, body: bytes) -> None:
 )
 def test_what_no_server_of_an_era_answers(era: Era, status: int, body: bytes, *, expected: bool) -> None:
     assert contradicts(era, status, body) is expected
+
+
+def test_a_redirect_says_what_to_do():
+    verdict = classify_discover(307, b"")
+    assert verdict.era is None
+    assert verdict.evidence == "HTTP 307: redirects are not followed, name the final address"

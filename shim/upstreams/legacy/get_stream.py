@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import aiohttp
 
-from shim.clock import Clock
+from shim.clock import Clock, retry_ms
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context
 from shim.upstreams.http import SSE_TYPE, Denied, Link, media_type
@@ -108,7 +108,7 @@ class GetStream:
             except (UpstreamFault, Denied):
                 opened.set()
             wait_ms = self._retry_ms if attempt == 0 else None
-            await self._clock.sleep_ms(wait_ms or _RECONNECT_MS[min(attempt, len(_RECONNECT_MS) - 1)])
+            await self._clock.sleep_ms(wait_ms or retry_ms(_RECONNECT_MS, attempt))
             attempt += 1
 
     async def _read(self, ctx: Context, response: aiohttp.ClientResponse) -> None:

@@ -128,12 +128,14 @@ class ParkedCalls:
             raise too_many(
                 "too many calls of this caller wait for answers (limits.parked_calls_per_caller): the call "
                 "was ended; answer one of them or wait, then call again",
+                limit="limits.parked_calls_per_caller",
                 retry_after_s=1,
             )
         if len(self._calls) >= limits.parked_calls and not self._evict(list(self._calls.values())):
             await call.end("limits.parked_calls is reached")
             raise all_in_use(
                 "too many calls wait for answers (limits.parked_calls): the call was ended; call again later",
+                limit="limits.parked_calls",
                 retry_after_s=1,
             )
         self._calls[call.id] = call
@@ -153,6 +155,7 @@ class ParkedCalls:
                 outcome = call.outcomes.get(call.round)
                 if clock.now_ms() >= call.until_ms and outcome is None and not call.work.done():
                     call.ctx.trace.loss("ML-MRTR", "answers: the client did not come back (limits.parked_ms)")
+                    call.ctx.trace.reached("limits.parked_ms")
                     await call.end("its client did not come back in time (limits.parked_ms)")
             if outcome is not None:
                 await asyncio.wait([outcome])

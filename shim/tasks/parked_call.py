@@ -75,6 +75,7 @@ class ParkedCall:
             message = "too many questions of one call (limits.questions_per_task)"
             await question.refuse(METHOD_NOT_FOUND, message)
             self.ctx.trace.denied("limit")
+            self.ctx.trace.reached("limits.questions_per_task")
         else:
             self._asked += 1
             key = f"{kind}-{self._asked}"

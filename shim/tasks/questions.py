@@ -245,6 +245,7 @@ class Questions:
             known = await ledger.inputs(row.pk, ("outstanding", "answered", "delivered", "closed"))
             if len(known) >= self._room.config.limits.questions_per_task:
                 ctx.trace.denied("limit")
+                ctx.trace.reached("limits.questions_per_task")
                 return False
             asked = InputRow(
                 task_pk=row.pk, key=key or f"{kind}-{len(known) + 1}", method=method, params=params,

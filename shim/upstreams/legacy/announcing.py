@@ -132,7 +132,12 @@ class Announcements:
             if not one.alone and one.ctx.kinds == ctx.kinds and not one.over.is_set():
                 return one
         lasting = replace(
-            ctx, caller=replace(ctx.caller, credential=None), notify=None, progress_token=None, log_level=None
+            ctx,
+            caller=replace(ctx.caller, credential=None),
+            notify=None,
+            asking=None,
+            progress_token=None,
+            log_level=None,
         )
         shared = _Shared(lasting)
         every.append(shared)

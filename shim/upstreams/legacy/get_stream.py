@@ -54,8 +54,11 @@ class GetStream:
             return
         if self._kept is None or self._kept.done():
             opened = self._opened = asyncio.Event()
-            # the stream outlives the request that opens it, and so does not keep its credential
-            lasting = dataclasses.replace(ctx, caller=dataclasses.replace(ctx.caller, credential=None))
+            # the stream outlives the request that opens it: it keeps neither its credential nor its client
+            lasting = dataclasses.replace(
+                ctx, caller=dataclasses.replace(ctx.caller, credential=None), notify=None, asking=None,
+                progress_token=None, log_level=None,
+            )  # fmt: skip
             self._kept = asyncio.create_task(self._keep(lasting, opened), name=f"get-stream {self._name}")
             self._kept.add_done_callback(lambda _: opened.set())
         await self._opened.wait()

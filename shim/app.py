@@ -3,7 +3,6 @@
 Stopping has four phases: not ready, no new connections, open streams handed back, everything on disk.
 """
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -11,20 +10,19 @@ from functools import partial
 from pathlib import Path
 
 import structlog
-from aiohttp import web
 
 from shim import __version__
 from shim.admin import Admin
 from shim.alive import Alive
 from shim.audit.activity import Activity
-from shim.audit.chain import PURPOSE, Signer
-from shim.audit.events import AuditSink, InstanceStarted, InstanceStopped
+from shim.audit.events import InstanceStarted, InstanceStopped
+from shim.audit.methods import method_names
 from shim.audit.metrics import Metrics
-from shim.audit.sink import FileSink, NullSink, new_instance
+from shim.audit.request_log import RequestLog
+from shim.audit.sink import new_instance
 from shim.audit.traffic import Traffic
 from shim.behind import Behind, speakers
 from shim.callers.keys import Keys
-from shim.callers.provider import Providers
 from shim.callers.resolve import build_resolver
 from shim.clock import Clock, SystemClock
 from shim.config import Config, digest
@@ -38,9 +36,9 @@ from shim.fronts.open_streams import OpenStreams
 from shim.fronts.routes import Routes
 from shim.fronts.server import server_of
 from shim.fronts.sunset import Sunset
-from shim.hub.dialect import Dialect
 from shim.hub.registry import load_dialects
 from shim.ledger.sqlite import SqliteLedger
+from shim.opening import listen, open_ledger, open_providers, open_sink
 from shim.reload import Reload
 from shim.shadow.shadow import Shadow
 from shim.standing import Stand, all_judged, linked
@@ -54,10 +52,6 @@ from shim.upstreams.probing import Probed
 from shim.wire.ids import IdMaker
 
 log = structlog.get_logger("shim")
-
-
-class StartError(RuntimeError):
-    """The shim cannot start; the message says why and what to do."""
 
 
 @dataclass(slots=True)
@@ -101,11 +95,11 @@ async def running(
         instance = new_instance()
         dialects = load_dialects(config.mappings.files)
         keys = Keys.load(config.identity.key_file)
-        metrics = Metrics(_methods(dialects))
-        sink = _sink(stack, config, instance)
+        metrics = Metrics(method_names(dialects.values()))
+        sink = open_sink(stack, config, instance)
         live = Live(config)
         in_force = live.as_config()
-        ledger = await _ledger(stack, config, clock, metrics)
+        ledger = await open_ledger(stack, config, clock, metrics)
 
         stands = {
             one.name: Stand(in_force, one, await linked(stack, in_force, one, ledger, clock), sink, clock)
@@ -129,17 +123,17 @@ async def running(
         room.upstreams = _speakers(stands)
         tasks = Tasks(room, keys, questions, instance=instance, dialects=dialects)
         stack.push_async_callback(tasks.close)
-        providers = _providers(stack, clock, sink, metrics)
+        providers = open_providers(stack, clock, sink, metrics)
         resolver = build_resolver(
             config.identity, keys, providers, judged=all_judged(stands), described_at=described_at(config)
         )
-        facing = Facing(in_force, tasks, dialects, ids, epoch, resolver, OpenStreams(in_force))
+        facing = Facing(in_force, tasks, dialects, ids, epoch, resolver, OpenStreams(in_force, clock))
         for one in stands.values():
             one.fronts = facing.fronts(one)
         activity, traffic = Activity(), Traffic()
         metrics.watch(
             dropped=lambda: sink.dropped, under_way=lambda: activity.under_way, shadowed=shadow.counts,
-            legacy_callers=lambda: traffic.legacy_callers,
+            legacy_callers=lambda: traffic.legacy_callers, reached=sink.reached,
         )  # fmt: skip
         metrics.parked.set_function(lambda: len(tasks.parked))
         routes = Routes(in_force, stands, dialects, ledger, tasks.origins)
@@ -149,9 +143,10 @@ async def running(
             resolver=resolver,
             routes=routes,
             metadata=ResourceMetadata(in_force, stands),
-            sink=sink, activity=activity, metrics=metrics, traffic=traffic,
-            sunset=Sunset(config, dialects, clock), shadow=shadow,
-        )  # fmt: skip
+            requests=RequestLog(sink, activity, metrics, traffic),
+            sunset=Sunset(config, dialects, clock),
+            shadow=shadow,
+        )
         steering = Steering(live, stands, ledger, traffic, activity, tasks.parked, sink, clock)
         reload = Reload(config, live, keys, providers, sink, endpoint, stands, dialects, clock)
         await tasks.start()
@@ -169,10 +164,10 @@ async def running(
             auto_decompress=False,
             max_field_size=config.limits.header_bytes,
         )
-        url = await _listen(stack, server, config.listen.host, config.listen.port, config, socket)
+        url = await listen(stack, server, config.listen.host, config.listen.port, config, socket)
         admin_url = None
         if config.admin.enabled:
-            admin_url = await _listen(
+            admin_url = await listen(
                 stack, server_of(admin.handle), config.admin.host, config.admin.port, config
             )
         stack.push_async_callback(tasks.hand_back.all)
@@ -183,48 +178,6 @@ async def running(
             config, url + config.listen.path, admin_url, endpoint, tasks, stands, ledger, steering, shadow,
             reload,
         )  # fmt: skip
-
-
-async def _listen(
-    stack: contextlib.AsyncExitStack, server: web.Server, host: str, port: int, config: Config,
-    socket: Path | None = None,
-) -> str:  # fmt: skip
-    runner = web.ServerRunner(server, shutdown_timeout=config.limits.shutdown_ms / 1000)
-    await runner.setup()
-    stack.push_async_callback(runner.cleanup)
-    if socket is not None:
-        await web.UnixSite(runner, str(socket)).start()
-        return "http://localhost"
-    site = web.TCPSite(runner, host, port, backlog=1024)
-    try:
-        await site.start()
-    except OSError as exc:
-        raise StartError(f"cannot listen on {host}:{port}: {exc.strerror}") from exc
-    bound = runner.addresses[0]
-    return f"http://{bound[0]}:{bound[1]}"
-
-
-async def _ledger(
-    stack: contextlib.AsyncExitStack, config: Config, clock: Clock, metrics: Metrics
-) -> SqliteLedger:
-    """Open the ledger. Raises LedgerLocked."""
-    ledger = SqliteLedger(
-        config.ledger.path, clock, synchronous=config.ledger.synchronous,
-        lock_wait_ms=config.ledger.lock_wait_ms, cache_rows=config.ledger.cache_rows,
-        on_batch=metrics.commit_batch.observe,
-    )  # fmt: skip
-    await ledger.open()
-    stack.push_async_callback(ledger.close)
-    return ledger
-
-
-def _providers(
-    stack: contextlib.AsyncExitStack, clock: Clock, sink: AuditSink, metrics: Metrics
-) -> Providers:
-    """Make the way to identity providers; what is under way on it ends before the audit log does."""
-    providers = Providers(clock, sink, metrics.provider)
-    stack.push_async_callback(providers.close)
-    return providers
 
 
 def _speakers(stands: Mapping[str, Stand]) -> Mapping[tuple[str, str], Upstream]:
@@ -239,7 +192,8 @@ def _tend(stands: Mapping[str, Stand], facing: Facing) -> None:
         start(one.look(), "health")
         if one.settings.dialect == "auto":
             one.link.on_doubt = one.prober.doubt
-            start(one.prober.run(partial(_turn, one, stands, facing)), "probe")
+            one.prober.on_turn = partial(_turn, one, stands, facing)
+            start(one.prober.run(), "probe")
 
 
 def _turn(stand: Stand, stands: Mapping[str, Stand], facing: Facing, probed: Probed) -> None:
@@ -249,52 +203,8 @@ def _turn(stand: Stand, stands: Mapping[str, Stand], facing: Facing, probed: Pro
     stand.fronts = facing.fronts(stand)
 
 
-def _sink(stack: contextlib.AsyncExitStack, config: Config, instance: str) -> FileSink | NullSink:
-    """Open the audit log; it is closed last. Raises StartError, KeyFileError."""
-    audit = config.audit
-    if audit.path is None:
-        return NullSink()
-    signer = None
-    if audit.key_file is not None:
-        signer = Signer(Keys.load(audit.key_file, "audit.key_file").derived(PURPOSE)[0])
-    try:
-        sink = FileSink(
-            audit.path, instance=instance, max_bytes=audit.max_bytes, daily=audit.daily, queue=audit.queue,
-            signer=signer,
-        )  # fmt: skip
-    except OSError as exc:
-        raise StartError(f"audit.path: {audit.path} cannot be opened: {exc.strerror}") from exc
-    stack.push_async_callback(asyncio.to_thread, sink.close)
-    return sink
-
-
 async def _sign_of_life(stack: contextlib.AsyncExitStack, room: Room, alive: Alive) -> None:
     """Tell at once, every minute and at the end, so that a short run is covered too."""
     await alive.tell()
     stack.push_async_callback(alive.tell)
     room.start(alive.run(room.clock), "alive")
-
-
-def _methods(dialects: Mapping[str, Dialect]) -> list[str]:
-    names = {
-        "initialize",
-        "ping",
-        "server/discover",
-        "tools/list",
-        "tools/call",
-        "prompts/list",
-        "prompts/get",
-        "resources/list",
-        "resources/templates/list",
-        "resources/read",
-        "completion/complete",
-        "logging/setLevel",
-        "resources/subscribe",
-        "resources/unsubscribe",
-        "subscriptions/listen",
-        "GET",
-        "DELETE",
-    }
-    for dialect in dialects.values():
-        names |= dialect.methods.names()
-    return sorted(names)

@@ -11,7 +11,7 @@ from shim.callers.keys import Keys
 from shim.callers.provider import Providers
 from shim.callers.resolve import build_resolver
 from shim.clock import Clock
-from shim.config import Config, changed_keys, service_token
+from shim.config import Config, ConfigError, changed_keys, service_token
 from shim.config.live import Live
 from shim.fronts.endpoint import Endpoint
 from shim.fronts.guard import Guard
@@ -59,6 +59,11 @@ class Reload:
     def __call__(self, new: Config) -> None:
         """Swap what can be swapped and say what cannot. Raises ConfigError; then all is as it was."""
         old = self.live.in_force
+        if (unknown := new.cutover.unknown(self.stands)) is not None:
+            raise ConfigError(
+                f"cutover: upstream {unknown!r} is new, and a new upstream needs a restart: leave it out of "
+                "[cutover] until then"
+            )
         judged = all_judged(self.stands)
         resolver = build_resolver(
             new.identity, self.keys, self.providers, judged=judged, described_at=described_at(new)

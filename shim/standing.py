@@ -63,7 +63,7 @@ class Stand:
         )
         self.prober = Prober(
             settings.name,
-            lambda: probe(link, sink, settings.name, self.authority.own()),
+            lambda signed: probe(link, sink, settings.name, signed or self.authority.own()),
             clock,
             again_ms=settings.probe_again_ms,
         )
@@ -88,6 +88,11 @@ class Stand:
         if probed.era is None:
             log.warning("the upstream is taken for a legacy one until it is known", upstream=self.name)
         self.behind = Behind(found(probed), make)
+
+    async def learn(self, ctx: Context) -> None:
+        """Ask what it speaks as part of a caller's request, where it would not tell the shim (ERA-PROBE)."""
+        if self.prober.denied and self.judged and ctx.caller.credential is not None:
+            await self.prober.learn(ctx.caller.credential.fingerprint, self.authority.headers(ctx))
 
     @property
     def up(self) -> bool:

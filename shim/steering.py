@@ -52,6 +52,8 @@ class Steering:
         if unknown := wanted.keys() - _STEERED - {"by"}:
             raise ValueError(f"{min(unknown)}: expected {', '.join(sorted(_STEERED))} or by")
         cutover = Cutover.model_validate({**dict(old.cutover), **kept})
+        if (missing := cutover.unknown(self.stands)) is not None:
+            raise ValueError(f"no upstream is called {missing!r}")
         self.live.renew(Config.model_validate({**dict(old), "cutover": cutover}))
         tell_cutover(self.sink, old.cutover, cutover, by)
 
@@ -62,7 +64,7 @@ class Steering:
         under_way = {name: self.activity.at(name) for name in self.stands}
         parked = {name: self.parked.at(name) for name in self.stands}
         stats = await self.ledger.stats()
-        default = cutover.default or next(iter(self.stands))
+        default = cutover.default_of(self.stands)
         all_requests = sum(self.traffic.of(name).requests for name in self.stands)
         upstreams = {}
         for name, stand in self.stands.items():

@@ -7,7 +7,7 @@ from fuzz.source import Source
 from shim.hub import rawjson
 from shim.hub.codec import CodecError
 from shim.hub.rawjson import Members, RawJsonError
-from shim.wire import envelope, hosting, modern, probe, url_elicitation
+from shim.wire import envelope, hosting, modern, probe, tool_lists, url_elicitation
 from shim.wire.envelope import MODERN_ONLY_KEYS, RELATED_TASK
 from shim.wire.errors import MISSING_CAPABILITY, TASKS_EXTENSION, ClientFault, UpstreamFault
 from shim.wire.jsonrpc import Response, is_error
@@ -104,7 +104,7 @@ def _result(value: dict[str, Any], raw: bytes, method: str) -> None:
         _payload_kept(rawjson.members(raw), rawjson.members(shown), _ENVELOPE)
     elif isinstance(told.get("tools"), list):
         assert not any("execution" in tool for tool in told["tools"])
-        envelope.tool_names(shown)
+        tool_lists.tool_names(shown)
     bare = modern.bare_result(shown)
     assert not set(plain(bare)) & set(_ENVELOPE), "a key of the new era is left"
     assert not _MODERN_META & set(_object(plain(bare).get("_meta"))) & modern.META_OF_SERVER

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from shim.auditing.printable import printable
+from shim.recent import Recent
 
 CORNERS = ("LL", "LM", "ML", "MM")
 ELSEWHERE = "-"
@@ -97,9 +98,9 @@ class Live:
     def __init__(self) -> None:
         self._steps: dict[str, OrderedDict[int, list[int]]] = {}
         self._seen: Counter[str] = Counter()
-        self._callers: OrderedDict[str, Caller] = OrderedDict()
+        self._callers: Recent[str, Caller] = Recent(_CALLERS)
         self._troubles: deque[Trouble] = deque(maxlen=_TROUBLES)
-        self._numbers: OrderedDict[str, int] = OrderedDict()
+        self._numbers: Recent[str, int] = Recent(_INSTANCES)
         self._lines = self._unreadable = self._missed = 0
         self._newest: datetime | None = None
         self.caught_up = False
@@ -156,11 +157,9 @@ class Live:
 
     def _caller(self, event: dict[str, Any], told: Told) -> None:
         key = f"{_person(event)}\n{told.who}"
-        known = self._callers.pop(key, None)
+        known = self._callers.get(key)
         count, is_new = (0, self.caught_up) if known is None else (known.requests, known.is_new)
         self._callers[key] = Caller(told.who, told.client, told.at, count + 1, told.what, is_new)
-        if len(self._callers) > _CALLERS:
-            self._callers.popitem(last=False)
 
     def _trouble(self, told: Told) -> None:
         last = self._troubles[-1] if self._troubles else None
@@ -174,12 +173,10 @@ class Live:
         instance, seq = event.get("instance"), event.get("seq")
         if not isinstance(instance, str) or not isinstance(seq, int):
             return
-        last = self._numbers.pop(instance, None)
+        last = self._numbers.get(instance)
         if last is not None:
             self._missed += max(0, seq - last - 1)
         self._numbers[instance] = max(seq, last or 0)
-        if len(self._numbers) > _INSTANCES:
-            self._numbers.popitem(last=False)
 
     def _counted(self, name: str, step: int) -> Corner:
         steps = self._steps.get(name) or OrderedDict()

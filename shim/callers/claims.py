@@ -9,7 +9,7 @@ from shim.config.identity import Claimed
 Claims = Mapping[str, object]
 _LABEL_CHARS = 200
 _LATEST_S = 1e12
-"""Beyond it no number is a time; neither are NaN and Infinity."""
+"""Beyond it no number is a time; nor is 1e999, which reads as infinity."""
 
 
 def until_ms(claims: Claims, settings: Claimed, now_ms: int) -> int | None:

@@ -2,8 +2,6 @@
 
 import asyncio
 import base64
-import json
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import quote_plus
@@ -12,13 +10,15 @@ from multidict import CIMultiDictProxy
 
 from shim.callers.caller import Caller, Credential
 from shim.callers.claims import caller_of, label_of, until_ms
-from shim.callers.credentials import bearer_token, credential_of
+from shim.callers.credentials import bearer_token, check_size, credential_of
+from shim.callers.encoded import object_in
 from shim.callers.keys import Keys
 from shim.callers.provider import INTROSPECTION, NoAnswer, Providers
 from shim.callers.refused import Refused, Undecided
 from shim.callers.sources import CALLER_PURPOSE
 from shim.config import client_secret
 from shim.config.identity import IntrospectionIdentity
+from shim.recent import Recent
 
 _REMEMBERED = 10_000
 _RETRY_AFTER_S = 2
@@ -47,8 +47,8 @@ class Asker:
             form={"token": token, "token_type_hint": "access_token", **self._fields}, headers=self._headers,
             timeout_ms=self._settings.timeout_ms, at_most=self._settings.answer_bytes,
         )  # fmt: skip
-        said = _said(body)
-        if said is None:
+        said = object_in(body)
+        if said is None or not isinstance(said.get("active"), bool):
             raise self._providers.failed(INTROSPECTION, 'no JSON object with "active"')
         self._providers.answered(INTROSPECTION)
         return said
@@ -64,7 +64,7 @@ class IntrospectionSource:
         self._keys = keys
         self._providers = providers
         self._token_bytes = token_bytes
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._known: Recent[str, _Known] = Recent(_REMEMBERED)
         self._asking: dict[str, asyncio.Task[_Known]] = {}
         self._asker = Asker(settings, providers)
 
@@ -74,10 +74,7 @@ class IntrospectionSource:
         token = None if credential is None else bearer_token(credential.authorization)
         if credential is None or token is None:
             return None
-        if len(token) > self._token_bytes:
-            raise Refused(
-                "token_size", f"the token is longer than identity.token_bytes = {self._token_bytes}"
-            )
+        check_size(token, self._token_bytes)
         known = self._known.get(credential.fingerprint)
         if known is None or self._providers.clock.now_ms() >= known.until_ms:
             known = await self._asked(token, credential)
@@ -104,9 +101,6 @@ class IntrospectionSource:
         said = await self._asker.ask(token)
         known = self._judged(said, credential)
         self._known[credential.fingerprint] = known
-        self._known.move_to_end(credential.fingerprint)
-        if len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
         return known
 
     def _judged(self, said: Mapping[str, object], credential: Credential) -> _Known:
@@ -127,14 +121,6 @@ class IntrospectionSource:
             return _Known(kept, now_ms + settings.negative_ms)
         reused_ms = now_ms + settings.cache_ms
         return _Known(caller, reused_ms if ends_ms is None else min(reused_ms, ends_ms))
-
-
-def _said(body: bytes) -> Mapping[str, object] | None:
-    try:
-        said = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    return said if isinstance(said, dict) and isinstance(said.get("active"), bool) else None
 
 
 def _signing(settings: IntrospectionIdentity) -> tuple[Mapping[str, str], Sequence[tuple[str, str]]]:

@@ -9,6 +9,8 @@ from jwt import PyJWS
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 from jwt.exceptions import PyJWTError
 
+from shim.callers.encoded import object_in
+
 _KEYS = 100
 _RSA = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"})
 _OF_CURVE = {
@@ -55,13 +57,12 @@ class Key:
         return payload if isinstance(payload, bytes) else None
 
 
-def read_keys(body: bytes | str) -> tuple[Key, ...]:
+def read_keys(body: bytes) -> tuple[Key, ...]:
     """Read the keys of a set that can be used here; others are left out. Raises KeySetError without any."""
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        raise KeySetError("it is not JSON") from None
-    listed = found.get("keys") if isinstance(found, dict) else None
+    found = object_in(body)
+    if found is None:
+        raise KeySetError("it is no JSON object")
+    listed = found.get("keys")
     if not isinstance(listed, list):
         raise KeySetError('it has no list "keys"')
     if len(listed) > _KEYS:

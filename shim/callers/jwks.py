@@ -5,6 +5,7 @@ whole set until `jwks_keep_ms` after the last fetch that came to something.
 """
 
 import asyncio
+import math
 from dataclasses import dataclass
 
 import structlog
@@ -87,8 +88,9 @@ class KeySet:
 
     def _again_s(self) -> int:
         """Give the time after which another fetch may be made."""
-        left_ms = self.settings.jwks_refetch_ms - self._age_ms(self._tried_ms)
-        return max(1, -(-int(left_ms) // 1000))
+        # a reload forgets when the last one was tried: its age has no end then
+        left_ms = max(0.0, self.settings.jwks_refetch_ms - self._age_ms(self._tried_ms))
+        return max(1, math.ceil(left_ms / 1000))
 
     def _begin(self) -> asyncio.Task[None] | None:
         """Begin a fetch, or join the one under way; None where it is too early for another."""

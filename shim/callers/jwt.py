@@ -1,8 +1,5 @@
 """Callers of signed tokens, checked here (kind `jwt`). Imported only where it is configured: extra `jwt`."""
 
-import base64
-import json
-from collections import OrderedDict
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -10,7 +7,8 @@ from multidict import CIMultiDictProxy
 
 from shim.callers.caller import Caller
 from shim.callers.claims import caller_of, label_of, until_ms
-from shim.callers.credentials import JWT_DOTS, bearer_token, credential_of, fingerprint_of, only
+from shim.callers.credentials import JWT_DOTS, bearer_token, check_size, credential_of, fingerprint_of, only
+from shim.callers.encoded import object_in, unpadded
 from shim.callers.jwk import Key, KeySetError, read_keys
 from shim.callers.jwks import FileKeys, KeySet
 from shim.callers.keys import Keys
@@ -20,6 +18,7 @@ from shim.callers.sources import CALLER_PURPOSE
 from shim.clock import Clock
 from shim.config import ConfigError, read_file
 from shim.config.identity import JwtIdentity
+from shim.recent import Recent
 
 _REMEMBERED = 4_096
 _TRIED = 8
@@ -55,7 +54,7 @@ class JwtSource:
         self._ring = ring
         self._clock = clock
         self._token_bytes = token_bytes
-        self._good: OrderedDict[str, tuple[Caller, Key, int]] = OrderedDict()
+        self._good: Recent[str, tuple[Caller, Key, int]] = Recent(_REMEMBERED)
 
     async def identify(self, headers: CIMultiDictProxy[str], peer: str | None) -> Caller | None:  # noqa: ARG002
         """Give the caller that the provider vouches for. Raises Refused, Undecided."""
@@ -63,10 +62,7 @@ class JwtSource:
         token = None if authorization is None else bearer_token(authorization)
         if authorization is None or token is None or token.count(".") != JWT_DOTS:
             return None
-        if len(token) > self._token_bytes:
-            raise Refused(
-                "token_size", f"the token is longer than identity.token_bytes = {self._token_bytes}"
-            )
+        check_size(token, self._token_bytes)
         fingerprint = fingerprint_of(self._keys, authorization)
         known = self._good.get(fingerprint)
         if known is not None and self._clock.now_ms() < known[2] and self._ring.counts(known[1]):
@@ -81,9 +77,6 @@ class JwtSource:
             credential_of(self._keys, headers),
         )  # fmt: skip
         self._good[fingerprint] = caller, key, ends_ms
-        self._good.move_to_end(fingerprint)
-        if len(self._good) > _REMEMBERED:
-            self._good.popitem(last=False)
         return caller
 
     async def _verified(self, token: str) -> tuple[dict[str, Any], Key]:
@@ -102,7 +95,7 @@ class JwtSource:
 
     def _header(self, token: str) -> tuple[str, str | None]:
         """Give algorithm and key name of a token; nothing else in its header is followed. Raises Refused."""
-        header = _object(_decoded(token.partition(".")[0]))
+        header = _object(unpadded(token.partition(".")[0]))
         if any(name in header for name in _UNDERSTOOD_NOWHERE):
             raise Refused("token_form", "the token asks for an extension that is not served")
         kind = header.get("typ", "JWT")
@@ -132,7 +125,7 @@ def jwt_source(settings: JwtIdentity, keys: Keys, providers: Providers, token_by
 def file_keys(path: Path) -> tuple[Key, ...]:
     """Read the keys of a file. Raises ConfigError."""
     try:
-        return read_keys(read_file(path, "identity.jwt.jwks_file"))
+        return read_keys(read_file(path, "identity.jwt.jwks_file").encode())
     except KeySetError as exc:
         raise ConfigError(f"identity.jwt.jwks_file: {path}: {exc}") from exc
 
@@ -150,18 +143,8 @@ def _kind(typ: str) -> str:
     return typ.lower().removeprefix("application/")
 
 
-def _decoded(part: str) -> bytes:
-    try:
-        return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
-    except ValueError:
-        raise Refused("token_form", "the token cannot be read") from None
-
-
-def _object(data: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(data)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+def _object(data: bytes | None) -> dict[str, Any]:
+    found = object_in(data)
+    if found is None:
         raise Refused("token_form", "the token cannot be read")
     return found

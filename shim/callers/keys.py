@@ -13,6 +13,8 @@ from pathlib import Path
 
 import structlog
 
+from shim.callers.encoded import unpadded
+
 log = structlog.get_logger("shim.callers")
 
 _KEY_BYTES = 32
@@ -128,11 +130,8 @@ def _bytes(value: str) -> bytes:
 
 def _signed(text: str) -> bytes:
     """Give tag and payload; nothing for a text that is none of ours."""
-    try:
-        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    except ValueError:
-        return b""
-    return raw if _text(raw) == text else b""  # base64 has several spellings; we write one
+    raw = unpadded(text)
+    return b"" if raw is None or _text(raw) != text else raw  # base64 has several spellings; we write one
 
 
 def _text(raw: bytes) -> str:

@@ -1,6 +1,5 @@
 """Where a caller may come from; each source is one class, asked in the configured order (OWN-ID)."""
 
-import hashlib
 import ipaddress
 import json
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from shim.callers.caller import Caller
 from shim.callers.credentials import bearer_token, claims_of, credential_of, only
 from shim.callers.keys import Keys
 from shim.callers.refused import Refused
+from shim.config import digest_of
 
 log = structlog.get_logger("shim.callers")
 
@@ -60,11 +60,6 @@ class ApiKeySource:
                 return None
             raise Refused("api_key", f"{self._header}: not a known key")
         return Caller(found[0], "api_key", found[1], credential_of(self._keys, headers))
-
-
-def digest_of(key: str) -> str:
-    """Give the SHA-256 of an API key, as a file may hold it in its place."""
-    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class HeaderSource:

@@ -1,10 +1,10 @@
 """Which credentials an upstream accepted lately, and each caller's newest one (OWN-VOUCH, OWN-CREDENTIAL)."""
 
 import asyncio
-from collections import OrderedDict
 
 from shim.callers.caller import Caller, Credential
 from shim.clock import Clock
+from shim.recent import Recent
 
 _REMEMBERED = 50_000
 _BY_CREDENTIAL = ("token", "jwt", "introspection")
@@ -22,7 +22,7 @@ class VouchBook:
         self._clock = clock
         self.vouch_ms = vouch_ms
         self._judged = judged
-        self._until: OrderedDict[str, int] = OrderedDict()
+        self._until: Recent[str, int] = Recent(_REMEMBERED)
 
     def vouch(self, caller: Caller) -> None:
         """Note that an upstream accepted a request with this credential."""
@@ -33,9 +33,6 @@ class VouchBook:
         if credential.expires_ms is not None:
             until = min(until, credential.expires_ms)
         self._until[credential.fingerprint] = until
-        self._until.move_to_end(credential.fingerprint)
-        if len(self._until) > _REMEMBERED:
-            self._until.popitem(last=False)
 
     def refuse(self, credential: Credential | None) -> None:
         """Note that an upstream refused this credential: it vouches for nothing any more."""
@@ -59,9 +56,9 @@ class CredentialStore:
     def __init__(self, clock: Clock, hold_ms: int) -> None:
         self._clock = clock
         self.hold_ms = hold_ms
-        self._held: OrderedDict[str, tuple[int, Credential | None]] = OrderedDict()
-        self._refused: OrderedDict[str, str] = OrderedDict()
-        self._told: OrderedDict[str, set[int]] = OrderedDict()
+        self._held: Recent[str, tuple[int, Credential | None]] = Recent(_REMEMBERED)
+        self._refused: Recent[str, str] = Recent(_REMEMBERED)
+        self._told: Recent[str, set[int]] = Recent(_REMEMBERED)
         self._news: dict[str, asyncio.Event] = {}
 
     def hold(self, caller: Caller) -> None:
@@ -75,9 +72,6 @@ class CredentialStore:
         if caller.credential.expires_ms is not None:
             until = min(until, caller.credential.expires_ms)
         self._held[caller.key] = (until, caller.credential)
-        self._held.move_to_end(caller.key)
-        if len(self._held) > _REMEMBERED:
-            self._held.popitem(last=False)
         self._resume(caller.key)
 
     def offer(self, caller: Caller) -> None:
@@ -95,9 +89,6 @@ class CredentialStore:
         """Remember a caller's credential that an upstream refused."""
         if credential is not None:
             self._refused[key] = credential.fingerprint
-            self._refused.move_to_end(key)
-            if len(self._refused) > _REMEMBERED:
-                self._refused.popitem(last=False)
 
     def get(self, key: str) -> Credential | None:
         """Give a caller's credential while it may be used."""
@@ -115,8 +106,6 @@ class CredentialStore:
     def pause(self, key: str, pk: int) -> bool:
         """Note that work on a task waits for a caller's credential; False if that was told already."""
         told = self._told.setdefault(key, set())
-        if len(self._told) > _REMEMBERED:
-            self._told.popitem(last=False)
         if pk in told:
             return False
         told.add(pk)

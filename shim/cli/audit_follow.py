@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,9 +15,9 @@ import click
 from shim.auditing.live import Live, Told
 from shim.auditing.printable import printable
 from shim.auditing.tail import Tail
+from shim.cli.admin_address import asked, is_known, url_of
 from shim.cli.common import config_option, fail, operator_errors, read_config
 from shim.clock import SystemClock
-from shim.config import Config
 
 _EVERY_S = 0.5
 _ADMIN_EVERY_S = 5
@@ -39,7 +38,9 @@ def follow(log: Path | None, config_file: Path | None, admin: str | None) -> Non
     """
     if config_file is not None:
         config = read_config(config_file, {}, upstream_needed=False)
-        log, admin = log or config.audit.path, admin or _address(config)
+        log = log or config.audit.path
+        if admin is None and is_known(config.admin):
+            admin = url_of(config.admin)
     if log is None:
         fail("audit follow: name the LOG, or a --config with audit.path")
     if admin is not None and not admin.startswith(("http://", "https://")):
@@ -123,7 +124,7 @@ class _Upstreams:
 
     def _ask(self, url: str) -> Sequence[str]:
         try:
-            with urllib.request.urlopen(url, timeout=_ADMIN_TIMEOUT_S) as answer:  # noqa: S310 - http, looked at above
+            with asked(url, _ADMIN_TIMEOUT_S) as answer:
                 found = json.load(answer)
             return [_upstream(one) for one in found["upstreams"]]
         except (OSError, ValueError, KeyError, TypeError) as exc:
@@ -133,12 +134,6 @@ class _Upstreams:
 def _upstream(one: dict[str, Any]) -> str:
     tasks = ", ".join(f"{count} {status}" for status, count in one["tasks"].items()) or "no tasks"
     return printable(f"{one['name']}: {one['era']}, {one['dialect']}; {one['sessions']} sessions; {tasks}")
-
-
-def _address(config: Config) -> str | None:
-    if not config.admin.enabled or not config.admin.port:
-        return None
-    return f"http://{config.admin.host}:{config.admin.port}"
 
 
 def _stop(*_: object) -> NoReturn:

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from shim.cli.admin_address import asked, url_of
 from shim.cli.common import FOUND, config_option, fail, operator_errors, read_config
 from shim.config import Config
 from shim.config.routing import Rule, parse_rule
@@ -75,15 +76,12 @@ def drain(config_file: Path | None, upstream: str | None, stop: bool) -> None:  
 
 
 def _config(config_file: Path | None) -> Config:
-    config = read_config(config_file, {}, upstream_needed=False)
-    if not config.admin.enabled or not config.admin.port:
-        fail("the admin address is not enabled, or has no port of its own ([admin])")
-    return config
+    return read_config(config_file, {}, upstream_needed=False)
 
 
 def _ask(config: Config, wanted: dict[str, Any] | None = None) -> dict[str, Any]:
     """Look, or change something and look. Ends the command with exit code 2 where that fails."""
-    url = f"http://{config.admin.host}:{config.admin.port}/cutover"
+    url = url_of(config.admin) + "/cutover"
     headers, body = {}, None
     if wanted is not None:
         if config.admin.token is None:
@@ -91,8 +89,8 @@ def _ask(config: Config, wanted: dict[str, Any] | None = None) -> dict[str, Any]
         headers["Authorization"] = f"Bearer {config.admin.token.get_secret_value()}"
         body = json.dumps({**wanted, "by": getpass.getuser()}).encode()
     try:
-        request = urllib.request.Request(url, data=body, headers=headers)
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
+        request = urllib.request.Request(url, data=body, headers=headers)  # noqa: S310 - http, by url_of
+        with asked(request, _TIMEOUT_S) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
     except urllib.error.HTTPError as exc:

@@ -1,14 +1,16 @@
 """`taskshim health`: ask a running shim, for a container's or a monitor's health check."""
 
 import sys
-from http.client import HTTPConnection, HTTPException
-from ipaddress import ip_address
+from http.client import HTTPException
 from pathlib import Path
+from urllib.error import HTTPError
 
 import click
 
-from shim.cli.common import FOUND, config_option, fail, operator_errors, read_config
-from shim.config.surface import Admin
+from shim.cli.admin_address import asked, url_of
+from shim.cli.common import FOUND, config_option, operator_errors, read_config
+
+_SHOWN_BYTES = 200
 
 
 @click.command()
@@ -25,34 +27,18 @@ def health(config_file: Path | None, live: bool, timeout_ms: int) -> None:  # no
     does not answer.
     """
     admin = read_config(config_file, {}, upstream_needed=False).admin
-    if not admin.enabled:
-        fail("admin.enabled: false, so there is no address to ask")
-    if not admin.port:
-        fail("admin.port: 0 takes any free port, so there is no address to ask: name one")
-    status, text = _asked(admin, "/healthz" if live else "/readyz", timeout_ms / 1000)
+    good, text = _answer(url_of(admin) + ("/healthz" if live else "/readyz"), timeout_ms / 1000)
     click.echo(text)
-    sys.exit(0 if status == 200 else FOUND)  # noqa: PLR2004 - HTTP's own number
+    sys.exit(0 if good else FOUND)
 
 
-def _asked(admin: Admin, path: str, timeout_s: float) -> tuple[int | None, str]:
-    """Give the status and what was said; None where nobody answers."""
-    connection = HTTPConnection(_reached(admin.host), admin.port, timeout=timeout_s)
+def _answer(url: str, timeout_s: float) -> tuple[bool, str]:
+    """Tell whether the answer is a good one, and what was said."""
     try:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.status, answer.read(200).decode(errors="replace").strip()
+        with asked(url, timeout_s) as answer:
+            return True, answer.read(_SHOWN_BYTES).decode(errors="replace").strip()
+    except HTTPError as exc:
+        with exc:
+            return False, exc.read(_SHOWN_BYTES).decode(errors="replace").strip()
     except (OSError, HTTPException) as exc:
-        return None, f"http://{connection.host}:{connection.port}{path}: {exc or type(exc).__name__}"
-    finally:
-        connection.close()
-
-
-def _reached(host: str) -> str:
-    """Give the address under which a listener on `host` is reached from its own machine."""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return host
-    if not address.is_unspecified:
-        return host
-    return "::1" if address.version == 6 else "127.0.0.1"  # noqa: PLR2004 - IPv6
+        return False, f"{url}: {exc or type(exc).__name__}"

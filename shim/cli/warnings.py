@@ -4,7 +4,6 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, SecretStr
 
 from shim.config import Config
+from shim.config.surface import is_loopback
 from shim.fronts.guard import Guard
 from shim.shadow.shadow import is_named
 
@@ -87,7 +87,7 @@ def _hosts(it: Checked) -> Iterator[str]:
 
 def _admin(it: Checked) -> Iterator[str]:
     admin = it.config.admin
-    if admin.enabled and not _loopback(admin.host):
+    if admin.enabled and not is_loopback(admin.host):
         yield f"{admin.host} is no loopback address, and looking asks for no credential: keep others off it"
 
 
@@ -100,7 +100,7 @@ def _dialects(it: Checked) -> Iterator[str]:
 def _clear(it: Checked) -> Iterator[str]:
     for one in it.config.upstream:
         parts = urlsplit(one.url)
-        if parts.scheme == "http" and one.credentials != "none" and not _loopback(parts.hostname or ""):
+        if parts.scheme == "http" and one.credentials != "none" and not is_loopback(parts.hostname or ""):
             yield f"credentials go to {one.url} in the clear: use https"
 
 
@@ -222,13 +222,6 @@ def _mode(path: Path) -> int:
         return path.stat().st_mode
     except OSError:
         return 0
-
-
-def _loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _holds_secrets(value: Any) -> bool:

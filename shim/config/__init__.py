@@ -2,7 +2,7 @@
 
 from shim.config.load import ConfigError, load_config
 from shim.config.model import Config
-from shim.config.secret_files import api_keys, client_secret, read_file, service_token
+from shim.config.secret_files import api_keys, client_secret, digest_of, read_file, service_token
 from shim.config.show import changed_keys, digest, show
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "changed_keys",
     "client_secret",
     "digest",
+    "digest_of",
     "load_config",
     "read_file",
     "service_token",

@@ -1,6 +1,5 @@
 """Settings of who is calling (OWN-ID)."""
 
-import ipaddress
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -9,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic.networks import IPvAnyNetwork
 
 from shim.config.section import Bytes, Count, HeaderName, Ms, SecretLine, Section, SomeMs
-from shim.config.surface import WebUrl, web_url
+from shim.config.surface import WebUrl, is_loopback, web_url
 
 SourceName = Literal["jwt", "introspection", "api_key", "header", "token"]
 Algorithm = Literal[
@@ -27,16 +26,9 @@ def _once_each(given: Any) -> Any:
 def _safe_url(url: str) -> str:
     """Refuse a way to the provider on which others could answer in its place. Raises ValueError."""
     parts = urlsplit(web_url(url))
-    if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
+    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
         raise ValueError("must be https://, or http:// on a loopback address")
     return url
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 SafeUrl = Annotated[str, AfterValidator(_safe_url)]

@@ -5,7 +5,6 @@ from typing import Self
 from pydantic import model_validator
 
 from shim.config.identity import Identity
-from shim.config.routing import parse_rule
 from shim.config.section import Section
 from shim.config.service import (
     Ledger,
@@ -62,14 +61,9 @@ class Config(Section):
 
     def _knows_upstreams(self, names: list[str]) -> None:
         """Hold the upstreams that the cutover names against those there are."""
-        cutover = self.cutover
-        default = cutover.default or names[0]
-        rules = [parse_rule(rule) for rule in cutover.rules]
-        named = {default, cutover.fallback or None, *cutover.drain}
-        named |= {rule.upstream for rule in rules} | {rule.fallback for rule in rules}
-        if unknown := named - {*names, None}:
-            raise ValueError(f"cutover: no upstream is called {min(map(str, unknown))!r}")
-        if cutover.fallback == default:
+        if (unknown := self.cutover.unknown(names)) is not None:
+            raise ValueError(f"cutover: no upstream is called {unknown!r}")
+        if self.cutover.fallback == self.cutover.default_of(names):
             raise ValueError("cutover.fallback: is the default upstream itself")
 
     def _ends_in_order(self) -> None:
@@ -82,10 +76,7 @@ class Config(Section):
 
     def _shadowed(self, names: list[str]) -> None:
         """Hold the shadow comparison against the upstreams there are."""
-        target = self.cutover.shadow.upstream
-        if target is not None and target not in names:
-            raise ValueError(f"cutover.shadow.upstream: no upstream is called {target!r}")
         if len(names) == 1:
             raise ValueError("cutover.shadow.tools: there is no second upstream to compare with")
-        if target is None and len(names) > 2:  # noqa: PLR2004 - of two the other one
+        if self.cutover.shadow.upstream is None and len(names) > 2:  # noqa: PLR2004 - of two the other one
             raise ValueError("cutover.shadow.upstream: say which of the upstreams gets the copies")

@@ -65,10 +65,15 @@ def api_keys(identity: ApiKeyIdentity) -> dict[str, str]:
     return digests
 
 
+def digest_of(key: str) -> str:
+    """Give the SHA-256 of an API key, as the config may hold it in its place."""
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def _digest(key: str, place: str) -> str:
     """Give the SHA-256 of a key, or the one that stands in its place. Raises ConfigError."""
     if not key.startswith(_HASHED):
-        return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+        return digest_of(key)
     digest = key.removeprefix(_HASHED).lower()
     if _SHA256.fullmatch(digest) is None:
         raise ConfigError(f"{place}: expected 64 hex digits after {_HASHED}")

@@ -1,6 +1,8 @@
 """Settings of what faces the clients and the operator: addresses, eras, the end of the old API, logs."""
 
+from collections.abc import Iterable
 from datetime import date
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -24,6 +26,14 @@ def web_url(url: str) -> str:
     if parts.fragment:
         raise ValueError("must not have a #fragment")
     return url
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a name or address is this machine's own only."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _origin(origin: str) -> str:
@@ -184,6 +194,18 @@ class Cutover(Section):
     deprecation: date = date(2026, 7, 28)
     """Day since which the old API is deprecated: the Deprecation header (RFC 9745)."""
     shadow: Shadow = Shadow()
+
+    def default_of(self, upstreams: Iterable[str]) -> str:
+        """Give the upstream of new calls that no rule sends elsewhere."""
+        return self.default or next(iter(upstreams))
+
+    def unknown(self, upstreams: Iterable[str]) -> str | None:
+        """Give an upstream that is named here and is none of these."""
+        rules = [parse_rule(rule) for rule in self.rules]
+        copied_to = self.shadow.upstream if self.shadow.tools else None
+        named = {self.default, self.fallback, copied_to, *self.drain}
+        named |= {rule.upstream for rule in rules} | {rule.fallback for rule in rules}
+        return min(filter(None, named - {*upstreams}), default=None)
 
 
 class Audit(Section):

@@ -8,11 +8,8 @@ import asyncio
 import structlog
 from aiohttp import hdrs, web
 
-from shim.audit.activity import Activity
-from shim.audit.events import AuditSink
-from shim.audit.metrics import Metrics
+from shim.audit.request_log import RequestLog
 from shim.audit.trace import Trace
-from shim.audit.traffic import Traffic
 from shim.callers.resolve import Resolver
 from shim.config import Config
 from shim.fronts.guard import Guard, Route, cors, preflight
@@ -35,7 +32,7 @@ log = structlog.get_logger("shim")
 
 
 class Endpoint:
-    """Serves clients of both eras in front of one upstream."""
+    """Serves clients of both eras, in front of all upstreams."""
 
     def __init__(
         self,
@@ -45,10 +42,7 @@ class Endpoint:
         resolver: Resolver,
         routes: Routes,
         metadata: ResourceMetadata,
-        sink: AuditSink,
-        activity: Activity,
-        metrics: Metrics,
-        traffic: Traffic,
+        requests: RequestLog,
         sunset: Sunset,
         shadow: Shadow,
     ) -> None:
@@ -57,17 +51,14 @@ class Endpoint:
         self._resolver = resolver
         self._routes = routes
         self._metadata = metadata
-        self._sink = sink
-        self._activity = activity
-        self._metrics = metrics
-        self._traffic = traffic
+        self._requests = requests
         self._sunset = sunset
         self._shadow = shadow
         self._under_way = 0
 
     async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
         """Answer one HTTP request; never raises but for a client that has gone."""
-        trace = Trace.incoming(self._sink, http.headers, self._activity)
+        trace = self._requests.begin(http.headers)
         reply = Reply(http, trace, (), slow_reader_ms=self._config.limits.slow_reader_ms)
         self._under_way += 1
         try:
@@ -80,16 +71,18 @@ class Endpoint:
             return reply.abandoned()
         finally:
             self._under_way -= 1
-            trace.finish()
-            self._metrics.request(trace)
-            self._traffic.ended(trace)
+            self._requests.end(trace)
 
     async def _answer(self, http: web.BaseRequest, trace: Trace, reply: Reply) -> web.StreamResponse:
         """Give the answer to a request, or to what went wrong with it."""
         message: Message | None = None
         try:
             if self._under_way > self._config.limits.concurrent_requests:
-                raise too_many("limits.concurrent_requests is reached", retry_after_s=1)
+                raise too_many(
+                    "limits.concurrent_requests is reached",
+                    limit="limits.concurrent_requests",
+                    retry_after_s=1,
+                )
             route = None if self._metadata.served_at(http.path) else self._guard.route(http)
             origin = self._guard.origin(http)
             if http.method == hdrs.METH_OPTIONS:
@@ -146,10 +139,12 @@ class Endpoint:
         reply: Reply,
     ) -> web.StreamResponse:  # fmt: skip
         """Let an upstream's front answer."""
-        http, front = arrival.http, standing.fronts[arrival.era]
-        trace.towards(front.upstream.name, front.upstream.dialect.era, front.upstream.dialect.name)
+        http = arrival.http
         headers = passed_on(http.headers, standing.forwarded)
         ctx = Context(caller=arrival.caller, trace=trace, headers=headers)
+        await standing.learn(ctx)
+        front = standing.fronts[arrival.era]
+        trace.towards(front.upstream.name, front.upstream.dialect.era, front.upstream.dialect.name)
         answer = await front.handle(http, message, ctx, reply, pinned=route.dialect)
         self._shadow.seen(front.upstream.name, message, trace, reply.said)
         return answer
@@ -166,6 +161,8 @@ class Endpoint:
             fault = internal()
         if fault.reason is not None and trace.outcome is None:
             trace.denied(fault.reason)
+        if fault.limit is not None:
+            trace.reached(fault.limit)
         trace.code = fault.code
         message_id = message.id if isinstance(message, Request) else None
         status = status_of_fault(fault, Era(trace.era or Era.MODERN))

@@ -89,13 +89,17 @@ class ResourceMetadata:
 
     async def _upstreams_own(self, path: str) -> dict[str, bytes]:
         """Ask the upstream where clients would, beside its own path first. Raises what `answer` does."""
-        upstream = self._upstreams[self._config.cutover.default or next(iter(self._upstreams))]
+        upstream = self._upstreams[self._config.cutover.default_of(self._upstreams)]
         if not upstream.judged or not upstream.over_http:
             raise no_such_endpoint(path)
         for place in _places(upstream.link.url):
             headers = [(hdrs.ACCEPT, JSON_TYPE), *upstream.authority.own()]
-            async with await upstream.link.send(hdrs.METH_GET, headers, at=place) as response:
-                body = await upstream.link.read(response)
+            link = upstream.link
+            async with (
+                link.in_time(patient=False),
+                await link.send(hdrs.METH_GET, headers, at=place) as response,
+            ):
+                body = await link.read(response)
                 if response.status == _OK:
                     return _document(body)
                 if response.status >= _SERVER_ERROR:

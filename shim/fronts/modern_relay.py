@@ -191,7 +191,8 @@ class ModernRelay:
                 return passed
             if not asked.reply.streaming:
                 raise UpstreamFault(-32603, "the shim is stopping", 503)
-            await call_off(asked.request.id, asked.reply)
+            if self._streams.stopping:
+                await call_off(asked.request.id, asked.reply)
             return await asked.reply.send(write_result(asked.request.id, listen_result(asked.request.id)))
 
     async def _list_tools(self, asked: Asked) -> web.StreamResponse:

@@ -6,7 +6,6 @@ answer them too; the first answer wins. Between different dialects they are made
 
 import asyncio
 import contextlib
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -20,12 +19,14 @@ from shim.hub import rawjson
 from shim.hub.dialect import Dialect
 from shim.hub.facts import UPDATED
 from shim.ledger.records import SessionRow, TaskRow
-from shim.tasks.questions import as_response
+from shim.recent import Recent
+from shim.tasks.answers import as_response
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Context, Question, Upstream
-from shim.wire.envelope import legacy_question, related_task_of, strip_related_task, with_related_task
+from shim.wire.envelope import related_task_of, strip_related_task, with_related_task
 from shim.wire.errors import UpstreamFault
 from shim.wire.jsonrpc import Notification, Request, Response, read_upstream, write_message, write_request
+from shim.wire.questions import legacy_question
 
 _REMEMBERED = 10_000
 _CREATE_S = 1
@@ -51,7 +52,7 @@ class Passing:
         self._ledger = tasks.room.ledger
         self.names = Names(self._ledger, upstream)
         self._creating: dict[str, _Creates] = {}
-        self._shown: OrderedDict[tuple[int, bytes], None] = OrderedDict()
+        self._shown: Recent[tuple[int, bytes], None] = Recent(_REMEMBERED)
 
     @contextlib.contextmanager
     def creating(self, session: SessionRow | None) -> Iterator[None]:
@@ -166,8 +167,6 @@ class Passing:
             Question(message, session.session_id, owner.pk, _leave_to_client, _left_to_client)
         )
         self._shown[owner.pk, message.id] = None
-        while len(self._shown) > _REMEMBERED:
-            self._shown.popitem(last=False)
         if dialect.related_task == self._upstream.dialect.related_task:
             return await self._renamed(message, session)
         params = rawjson.join(message.params)

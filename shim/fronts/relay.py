@@ -86,7 +86,7 @@ class Relay:
         response = await self._link.send(http.method, headers, body, patient=True)
         async with response:
             ctx.trace.http_status = response.status
-            if response.status >= 400:  # noqa: PLR2004 - refused
+            if refused := response.status >= 400:  # noqa: PLR2004 - from there on it is one
                 counted.outcome = "denied" if response.status in _UNAUTHORIZED else "error"
             if response.status < 300:  # noqa: PLR2004 - a 2xx
                 self._authority.accepted(ctx)
@@ -99,15 +99,17 @@ class Relay:
                 await reply.open_stream(response.status)
                 async with _while_open(beside):
                     return await self._stream(response, reply, tap, counted)
-            answer = await self._link.read(response)
+            async with self._link.in_time(patient=not refused):  # a tool may take hours, a refusal may not
+                answer = await self._link.read(response)
             if not answer and http.method == hdrs.METH_POST and response.status < 300:  # noqa: PLR2004 - a 2xx
                 return reply.empty(202)  # any empty 2xx will do (NOTIFY)
             if is_error(answer):
                 reply.failed()
                 counted.outcome = "error"
                 self._link.judge(self._passed.era, response.status, answer)
-            if opened is not None and response.status < 300:  # noqa: PLR2004 - a 2xx
-                answer = await opened(response, answer) or answer
+            if opened is not None:
+                if response.status < 300:  # noqa: PLR2004 - a 2xx
+                    answer = await opened(response, answer) or answer
             elif tap is not None and answer.lstrip()[:1] == _JSON:
                 answer = await tap(answer) or answer
             if response.status < 400:  # noqa: PLR2004 - what is refused is no answer of the call

@@ -1,6 +1,7 @@
 """One answer to one client request: JSON while nothing else has to be said, an event stream from then on."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterable
 
 from aiohttp import hdrs, web
@@ -15,6 +16,8 @@ JSON_TYPE = "application/json"
 SSE_TYPE = "text/event-stream"
 
 _CHALLENGED = (401, 403)
+_UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+"""Control characters: read out of a server's header leniently, they must not be written into one."""
 _PIECE_BYTES = 64 * 1024
 
 
@@ -84,8 +87,8 @@ class Reply:
             await self._on_answer(message)
 
     def add_header(self, name: str, value: str) -> None:
-        """Add a header; only before the answer has begun."""
-        self._headers.append((name, value))
+        """Add a header, which may be an upstream's; only before the answer has begun."""
+        self._headers.append((name, _sendable(value)))
 
     def add_headers(self, headers: Iterable[tuple[str, str]]) -> None:
         """Add headers; only before the answer has begun."""
@@ -106,7 +109,8 @@ class Reply:
     def relayed_denial(self, denied: Denied) -> web.StreamResponse:
         """Finish with an upstream's 401 or 403 and its challenge (ERRORS)."""
         self.failed()
-        self._headers.extend(("WWW-Authenticate", value) for value in denied.challenge)
+        for value in denied.challenge:
+            self.add_header("WWW-Authenticate", value)
         return self.raw(denied.status, denied.body, denied.content_type)
 
     def abandoned(self) -> web.StreamResponse:
@@ -167,7 +171,7 @@ class Reply:
         self._trace.bytes_out += len(body)
         headers = self._carried(status)
         if content_type is not None:
-            headers.append((hdrs.CONTENT_TYPE, content_type))
+            headers.append((hdrs.CONTENT_TYPE, _sendable(content_type)))
         return web.Response(status=status, body=body or None, headers=headers)
 
     async def comment(self) -> None:
@@ -238,6 +242,7 @@ class Reply:
                 raise
             return False
         except TimeoutError:
+            self._trace.reached("limits.slow_reader_ms")
             if self._request.transport is not None:
                 self._request.transport.abort()
             if not self._goes_on():
@@ -249,3 +254,7 @@ class Reply:
         """Note that the client has left, and tell whether the answer goes on without it."""
         self._gone = True
         return self._endures
+
+
+def _sendable(value: str) -> str:
+    return _UNSENDABLE.sub("", value)

@@ -57,6 +57,9 @@ class Standing(Protocol):
     def up(self) -> bool:
         """Whether it can be reached, as far as that is known."""
 
+    async def learn(self, ctx: Context) -> None:
+        """Find out what it speaks as part of a caller's request, where only a caller is told."""
+
     async def has_tool(self, http: web.BaseRequest, caller: Caller, tool: str) -> bool | None:
         """Tell whether it lists a tool; None where it cannot be asked."""
 
@@ -204,8 +207,8 @@ class Routes:
 
     def _choose(self, asker: Asker) -> Rule:
         cutover = self._config.cutover
-        default = cutover.default or next(iter(self._standings))
-        return choose(parsed(cutover.rules), Rule(default, fallback=cutover.fallback or None), asker)
+        default = Rule(cutover.default_of(self._standings), fallback=cutover.fallback or None)
+        return choose(parsed(cutover.rules), default, asker)
 
     async def _placed(self, arrival: Arrival, message: Message | None, rule: Rule) -> Way:
         """Give where a rule sends a request, and where it goes if that is down or lacks the tool."""

@@ -15,7 +15,7 @@ from aiohttp import web
 from shim.clock import Clock
 from shim.config import Config
 from shim.fronts.following import Following
-from shim.fronts.open_streams import OpenStreams
+from shim.fronts.open_streams import Held, OpenStreams
 from shim.fronts.reply import Reply, SlowReader
 from shim.fronts.vouching import Vouching
 from shim.hub import rawjson
@@ -125,7 +125,7 @@ class Subscriptions:
         wanted = self._read(request.params, meta, ctx)
         ctx.notify = None  # what the server logs or reports does not belong here
         wake = asyncio.Event()
-        with self._streams.opening(ctx.caller, wake):
+        with self._streams.opening(ctx.caller, wake) as held:
             await self._vouching.ensure(ctx)
             news = _News(wanted, self._config.limits.queue_per_stream, wake)
             following = Following(self._tasks, ctx, wake.set)
@@ -141,7 +141,7 @@ class Subscriptions:
                 if honoured.announces or task_ids or every:
                     ticking = news.tick(self._tasks.room.clock, self._config.modern.keepalive_ms)
                     stack.callback(asyncio.create_task(ticking, name="keep a subscription alive").cancel)
-                    await self._run(request.id, ctx, news, following, reply)
+                    await self._run(request.id, held, news, following, reply)
         return await reply.send(write_result(request.id, listen_result(request.id)))
 
     def _read(self, params: Members, meta: ModernMeta, ctx: Context) -> Wanted:
@@ -154,7 +154,8 @@ class Subscriptions:
             raise missing_capability()
         if wanted.count() > (at_most := self._config.limits.subscriptions_per_stream):
             raise invalid_params(
-                f"params.{FILTER}: names more than limits.subscriptions_per_stream = {at_most}"
+                f"params.{FILTER}: names more than limits.subscriptions_per_stream = {at_most}",
+                limit="limits.subscriptions_per_stream",
             )
         return wanted
 
@@ -194,7 +195,7 @@ class Subscriptions:
         return await self._upstream.listen(ctx, wanted, news.hear)
 
     async def _run(
-        self, listen_id: bytes, ctx: Context, news: _News, following: Following, reply: Reply
+        self, listen_id: bytes, held: Held, news: _News, following: Following, reply: Reply
     ) -> None:
         """Say what is new until the subscription is over."""
         while True:
@@ -203,6 +204,7 @@ class Subscriptions:
                 params = tagged(rawjson.members(write_task(self._dialect, task)), listen_id)
                 await reply.event(write_notification(EVERY_TASK, params))
             if news.overflown:
+                self._tasks.room.sink.reached["limits.queue_per_stream"] += 1
                 raise SlowReader("more is announced than the client reads")
             while news.waiting:
                 message = news.waiting.pop(next(iter(news.waiting)))
@@ -211,19 +213,12 @@ class Subscriptions:
             if self._streams.stopping:
                 await call_off(listen_id, reply)
                 return
-            if news.over and not news.waiting:
+            if held.expired or (news.over and not news.waiting):
                 return
             if news.due:
                 news.due = False
-                if self._has_expired(ctx):
-                    return
                 await reply.comment()
             await news.wake.wait()
-
-    def _has_expired(self, ctx: Context) -> bool:
-        """Tell whether the credential has that the subscription was made with: another has to ask again."""
-        expires_ms = ctx.caller.credential.expires_ms if ctx.caller.credential is not None else None
-        return expires_ms is not None and self._tasks.room.clock.now_ms() >= expires_ms
 
 
 async def call_off(listen_id: bytes, reply: Reply) -> None:

@@ -22,6 +22,8 @@ _MINTED = re.compile(
     r"(?:[A-Za-z]+[-_])?(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{16,}|[0-7][0-9A-HJKMNP-TV-Z]{25})",
     re.IGNORECASE,
 )
+_NAME_CHARS = 200
+"""No name of noise is longer."""
 _SECONDS, _MILLIS = (1e9, 4e9), (1e12, 4e12)
 _TIME_MASK, _ID_MASK = "\0time", "\0id"
 _EPOCH_MASK, _NUMBER_MASK = 1e-300, 1e-301
@@ -95,7 +97,7 @@ def _prepare(value: Any, path: str, name: str, ignored: re.Pattern[str] | None) 
         return [_prepare(inner, below, name, ignored) for inner in value]
     if isinstance(value, str) and value[:1] in {"{", "["} and (inner := _decoded(value)) is not None:
         return Embedded(_prepare(inner, path, name, ignored))
-    for form in _forms_of(name):
+    for form in _forms_of(name) if len(name) <= _NAME_CHARS else ():
         masked = form(value)
         if masked is not None:
             return masked

@@ -72,9 +72,13 @@ class _Skipped(Exception):
     """There is nothing to compare; the reason says why."""
 
 
-@lru_cache(maxsize=4096)
 def is_named(tools: Sequence[str], tool: str) -> bool:
-    """Tell whether the operator names a tool."""
+    """Tell whether the operator names a tool; one with a name that no server gives is never named."""
+    return len(tool) <= _NAME_CHARS and _is_named(tools, tool)
+
+
+@lru_cache(maxsize=4096)
+def _is_named(tools: Sequence[str], tool: str) -> bool:
     return any(fnmatchcase(tool, one) for one in tools)
 
 

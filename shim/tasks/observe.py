@@ -1,7 +1,6 @@
 """Reading a task: from the ledger when it has ended, else from upstream, once for all who ask (ML-GET)."""
 
 import asyncio
-from collections import OrderedDict
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -11,6 +10,7 @@ from shim.hub.rawjson import RawJsonError
 from shim.hub.status import TERMINAL, Status
 from shim.hub.task import Task
 from shim.ledger.records import Observed, TaskRow
+from shim.recent import Recent
 from shim.tasks.questions import Questions
 from shim.tasks.results import Results
 from shim.tasks.room import Room
@@ -39,9 +39,9 @@ class Observer:
         self._room = room
         self._results = results
         self._questions = questions
-        self._seen: OrderedDict[int, _Seen] = OrderedDict()
+        self._seen: Recent[int, _Seen] = Recent(_REMEMBERED)
         self._flights: dict[tuple[int, str], asyncio.Task[TaskRow]] = {}
-        self._unknown_since: dict[int, float] = {}
+        self._unknown_since: Recent[int, float] = Recent(_REMEMBERED)
 
     def forget(self, pk: int) -> None:
         """Let the next reader ask upstream: an update or a cancel came in between."""
@@ -93,6 +93,7 @@ class Observer:
     ) -> TaskRow:
         """Take a task's end into the ledger; whoever comes second reads the first one's (HUB-2)."""
         room = self._room
+        self._unknown_since.pop(row.pk, None)
         observed = await room.ledger.observe(
             row.pk,
             status=end.status,
@@ -121,12 +122,12 @@ class Observer:
         if row.cancel_requested:
             return await self.end(row, End(Status.CANCELLED), ctx=ctx)
         if row.max_ttl_ms is not None and now_ms > row.first_seen_ms + row.max_ttl_ms:
+            self._unknown_since.pop(row.pk, None)
             await room.ledger.expire(row.pk, now_ms)
             raise task_expired()
         since = self._unknown_since.setdefault(row.pk, room.clock.ticks_ms())
         if room.clock.ticks_ms() - since < room.config.tasks.lost_confirm_ms:
             return row
-        del self._unknown_since[row.pk]
         fault = lost_task()
         ctx.trace.event("task.lost", task_id=row.task_id, reason="unknown_twice")
         return await self.end(row, End(Status.FAILED, error=error(fault.code, fault.message)), ctx=ctx)
@@ -209,9 +210,9 @@ class Observer:
                 return
 
     def _remember(self, row: TaskRow) -> None:
-        self._seen[row.pk] = _Seen(self._room.clock.ticks_ms(), row.last_updated_at)
-        self._seen.move_to_end(row.pk)
-        while len(self._seen) > _REMEMBERED:
+        now_ms = self._room.clock.ticks_ms()
+        self._seen[row.pk] = _Seen(now_ms, row.last_updated_at)
+        while now_ms - next(iter(self._seen.values())).at_ticks_ms > _FRESH_AT_MOST_MS:
             self._seen.popitem(last=False)
 
     def _note(self, old: TaskRow, observed: Observed, *, ctx: Context | None) -> None:

@@ -1,10 +1,10 @@
 """Which parameters of each tool go into headers, as far as it is known; most servers want none."""
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 from shim.hub import rawjson
 from shim.hub.rawjson import Members
+from shim.recent import Recent
 from shim.wire.jsonrpc import Response
 from shim.wire.param_headers import InvalidAnnotation, Mirrored, mirrored_params
 
@@ -20,7 +20,7 @@ class Mirroring:
 
     def __init__(self, pages: int) -> None:
         self._pages = pages
-        self._known: OrderedDict[str, dict[str, Mirrored]] = OrderedDict()
+        self._known: Recent[str, dict[str, Mirrored]] = Recent(_REMEMBERED)
 
     def knows(self, caller: str) -> bool:
         """Tell whether a caller's tools have been seen."""
@@ -34,7 +34,7 @@ class Mirroring:
         """Take a page of tools in, the first one in place of all before; gives the cursor of the next."""
         page = rawjson.decode(result)
         tools = page.get("tools") if isinstance(page, dict) else None
-        wanted = self._known.setdefault(caller, {})
+        wanted = self._known[caller] = self._known.get(caller, {})
         if "cursor" not in params:
             wanted.clear()
         for tool in tools if isinstance(tools, list) else ():
@@ -42,9 +42,6 @@ class Mirroring:
                 wanted.pop(name, None)
                 if (mirrored := _mirrored(tool)) and len(wanted) < _TOOLS:
                     wanted[name] = mirrored
-        self._known.move_to_end(caller)
-        if len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
         cursor = page.get("nextCursor") if isinstance(page, dict) else None
         return cursor if isinstance(cursor, str) else None
 

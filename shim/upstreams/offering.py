@@ -5,15 +5,15 @@ nobody was shown is asked for, by each caller once in a while.
 """
 
 import asyncio
-from collections import OrderedDict
 
 from shim.clock import Clock
 from shim.config import Config
 from shim.hub import rawjson
 from shim.hub.rawjson import Members, RawJsonError
+from shim.recent import Recent
 from shim.upstreams.base import Context, SessionLost, Upstream
-from shim.wire.envelope import tool_names
 from shim.wire.errors import ShimError
+from shim.wire.tool_lists import tool_names
 
 _CALLERS = 10_000
 
@@ -25,7 +25,7 @@ class Offering:
         self._config = config
         self._clock = clock
         self._listed: dict[str, float] = {}
-        self._asked: OrderedDict[str, float] = OrderedDict()
+        self._asked: Recent[str, float] = Recent(_CALLERS)
         self._asking: dict[str, asyncio.Task[bool]] = {}
 
     def shows(self, tool: str) -> bool:
@@ -70,7 +70,4 @@ class Offering:
         self._listed = {name: at for name, at in self._listed.items() if self._young(at)}
         self._listed |= dict.fromkeys(found[: limits.tools], now_ms)
         self._asked[ctx.caller.key] = now_ms
-        self._asked.move_to_end(ctx.caller.key)
-        if len(self._asked) > _CALLERS:
-            self._asked.popitem(last=False)
         return True

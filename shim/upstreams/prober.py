@@ -1,7 +1,8 @@
 """What an upstream was last found to be, since when, and when it is asked again (ERA-PROBE)."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -15,6 +16,11 @@ log = structlog.get_logger("shim.upstreams")
 _UNSURE_MS = 15_000
 """An answer that proves nothing is not kept: the server is asked again this soon, then ever more rarely."""
 _UNSURE_TRIES = 20
+_LEARN_MS = 1_000
+"""Milliseconds between two questions that are asked with one caller's credential."""
+_REMEMBERED = 1_000
+
+Headers = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +35,14 @@ class Verdict:
 class Prober:
     """Asks one upstream for its era: at the start, after a while, and when it answers as the other era.
 
-    `again_ms` is the age at which a verdict is asked for again.
+    `ask` asks with the headers given, None for the shim's own. `again_ms` is the age at which a verdict is
+    asked for again.
     """
 
     def __init__(
         self,
         name: str,
-        ask: Callable[[], Awaitable[Probed]],
+        ask: Callable[[Headers | None], Awaitable[Probed]],
         clock: Clock,
         *,
         again_ms: int,
@@ -48,21 +55,36 @@ class Prober:
         self._again_ms = again_ms
         self._doubted = asyncio.Event()
         self._trusted = True
+        self.denied = False
+        """True while the server would not tell the shim, for want of a credential, what it speaks."""
+        self._learning: dict[str, asyncio.Lock] = {}
+        """By credential, for as long as requests with it ask or wait."""
+        self._learned_ms: OrderedDict[str, float] = OrderedDict()
+        """When a credential was last asked with to no end."""
+        self.on_turn: Callable[[Probed], None] | None = None
+        """Hears of every new era, once there is somebody to hear."""
 
     @property
     def era(self) -> Era:
         """What the server is taken for: what was proved last, and a legacy one until then."""
         return self.verdict.era if self.verdict is not None else Era.LEGACY
 
-    async def probe(self) -> Probed:
-        """Ask once, now, and give the answer."""
-        probed = await self._ask()
+    async def probe(self, headers: Headers | None = None) -> Probed:
+        """Ask once, now, and give the answer; `headers` are a caller's own. Tells of a new era."""
+        probed = await self._ask(headers)
+        if headers is None:
+            self.denied = probed.verdict.denied
         if probed.era is None:
             log.warning(
                 "the upstream's era could not be told", upstream=self._name, evidence=probed.verdict.evidence
             )
             return probed
+        taken, self.denied = self.era, False
         self.verdict = Verdict(probed.era, probed.verdict.evidence, self._clock.now_ms())
+        if probed.era is not taken and self.on_turn is not None:
+            log.warning("the upstream speaks another era now", upstream=self._name, era=probed.era.value)
+            self._trusted = True
+            self.on_turn(probed)
         return probed
 
     def doubt(self, evidence: str) -> None:
@@ -72,22 +94,43 @@ class Prober:
             log.info("the upstream answers as another era", upstream=self._name, evidence=evidence)
             self._doubted.set()
 
-    async def run(self, turned: Callable[[Probed], None]) -> None:
-        """Ask again and again until the shim stops; `turned` hears of every new era."""
+    async def learn(self, fingerprint: str, headers: Headers) -> None:
+        """Ask as part of a caller's own request; `fingerprint` tells its credential from others.
+
+        Requests with one credential wait for one question, none waits for another caller's; what came to
+        nothing is not asked again at once.
+        """
+        learning = self._learning.setdefault(fingerprint, asyncio.Lock())
+        try:
+            async with learning:
+                if not self.denied or self._lately(fingerprint):
+                    return
+                if (await self.probe(headers)).era is None:
+                    self._note(fingerprint)
+        finally:
+            if not learning.locked():
+                self._learning.pop(fingerprint, None)
+
+    def _lately(self, fingerprint: str) -> bool:
+        asked_ms = self._learned_ms.get(fingerprint)
+        return asked_ms is not None and self._clock.ticks_ms() - asked_ms < _LEARN_MS
+
+    def _note(self, fingerprint: str) -> None:
+        self._learned_ms[fingerprint] = self._clock.ticks_ms()
+        self._learned_ms.move_to_end(fingerprint)
+        if len(self._learned_ms) > _REMEMBERED:
+            self._learned_ms.popitem(last=False)
+
+    async def run(self) -> None:
+        """Ask again and again until the shim stops."""
         unsure = 0 if self.verdict is not None else 1
         while True:
             due = await self._pause(
                 min(_UNSURE_MS * 2 ** (unsure - 1), self._again_ms) if unsure else self._again_ms
             )
             self._trusted = self._trusted or due
-            taken = self.era
             probed = await self.probe()
-            found = probed.era
-            unsure = 0 if found is not None else min(unsure + 1, _UNSURE_TRIES)
-            if found is not None and found is not taken:
-                log.warning("the upstream speaks another era now", upstream=self._name, era=found.value)
-                self._trusted = True
-                turned(probed)
+            unsure = 0 if probed.era is not None else min(unsure + 1, _UNSURE_TRIES)
 
     async def _pause(self, at_most_ms: float) -> bool:
         """Wait for a doubt, or until the next probe is due; True for that."""

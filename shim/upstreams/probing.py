@@ -98,8 +98,7 @@ def _result_of(answer: bytes) -> Members:
 
 async def _post(link: Link, body: bytes, headers: Sequence[tuple[str, str]]) -> tuple[int, bytes]:
     sent = [("Accept", _ACCEPT), ("Content-Type", JSON_TYPE), *headers]
-    response = await link.send("POST", sent, body)
-    async with response:
+    async with link.in_time(patient=False), await link.send("POST", sent, body) as response:
         if media_type(response.headers) == SSE_TYPE:
             async for frame in link.frames(response):
                 if frame.data:

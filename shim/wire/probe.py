@@ -10,6 +10,7 @@ _MODERN_CODES = frozenset((-32020, -32021))
 _UNSUPPORTED_VERSION = -32022
 _LEGACY_STATUS = frozenset((400, 404, 405, 406))
 _UNSURE_STATUS = frozenset((401, 403, 408, 413, 421, 429))
+_DENIED = frozenset((401, 403))
 _REDIRECTS = range(300, 400)
 _SERVER_ERROR = 500
 _PROSE_BYTES = 2_000
@@ -22,6 +23,8 @@ class Verdict:
 
     era: Era | None
     evidence: str
+    denied: bool = False
+    """The server wants to know who asks."""
 
 
 def classify_discover(status: int | None, body: bytes) -> Verdict:
@@ -31,7 +34,7 @@ def classify_discover(status: int | None, body: bytes) -> Verdict:
     if status in _REDIRECTS:
         return Verdict(None, f"HTTP {status}: redirects are not followed, name the final address")
     if status in _UNSURE_STATUS or status >= _SERVER_ERROR:
-        return Verdict(None, f"HTTP {status}")
+        return Verdict(None, f"HTTP {status}", denied=status in _DENIED)
     try:
         members = rawjson.members(body)
         result = rawjson.members(members["result"]) if "result" in members else {}

@@ -139,9 +139,9 @@ FORGED: dict[str, tuple[Callable[[Door], str], str]] = {
     "no end": (lambda at: at.provider.token(exp=None), "token_claims"),
     "end is text": (lambda at: with_claims(at, exp="9999999999"), "token_claims"),
     "end is true": (lambda at: with_claims(at, exp=True), "token_claims"),
-    "end is infinite": (lambda at: with_claims(at, exp=float("inf")), "token_claims"),
+    "end is infinite": (lambda at: with_claims(at, exp=float("inf")), "token_form"),
     "end is nowhere": (lambda at: with_claims(at, exp=10**400), "token_claims"),
-    "end is no number": (lambda at: with_claims(at, exp=float("nan")), "token_claims"),
+    "end is no number": (lambda at: with_claims(at, exp=float("nan")), "token_form"),
     "future": (lambda at: at.provider.token(nbf=at.provider.now_s() + 31), "token_early"),
     "beginning is text": (lambda at: with_claims(at, nbf="soon"), "token_claims"),
     "another issuer": (lambda at: at.provider.token(iss="https://evil.example"), "token_issuer"),
@@ -247,7 +247,11 @@ async def test_a_set_by_file_needs_no_provider(keys: Keys, clock: Hands, tmp_pat
         assert (await at.caller(provider.bearer())).kind == "jwt"
         assert await at.refusal(provider.bearer(kid="k2")) == (401, "token_key")
         assert provider.fetches == 0
-    for content, fault in (("{}", 'no list "keys"'), ("x", "not JSON"), ('{"keys": []}', "no public key")):
+    for content, fault in (
+        ("{}", 'no list "keys"'),
+        ("x", "no JSON object"),
+        ('{"keys": []}', "no public key"),
+    ):
         file.write_text(content)
         with pytest.raises(ConfigError, match=rf"^identity\.jwt\.jwks_file: .*{fault}"):
             at.build(provider.jwt(jwks_url=None, jwks_file=file))

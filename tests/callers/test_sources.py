@@ -10,9 +10,9 @@ from shim.callers.keys import Keys
 from shim.callers.provider import Providers
 from shim.callers.refused import Refused
 from shim.callers.resolve import build_resolver
-from shim.callers.sources import ApiKeySource, HeaderSource, TokenSource, digest_of
+from shim.callers.sources import ApiKeySource, HeaderSource, TokenSource
 from shim.clock import SystemClock
-from shim.config import Config
+from shim.config import Config, digest_of
 from shim.wire.errors import ShimError
 from tests.callers.conftest import bearer, headers, jwt
 

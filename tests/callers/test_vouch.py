@@ -115,6 +115,15 @@ def test_both_are_bounded_and_forget_the_oldest(clock, token, monkeypatch):
     assert [store.get(one.key) is not None for one in callers] == [False, True, True]
 
 
+def test_callers_that_are_refused_without_a_credential_are_bounded_too(clock, monkeypatch):
+    monkeypatch.setattr(vouch, "_REMEMBERED", 2)
+    store = CredentialStore(clock, 1000)
+    callers = [Caller(f"k{number}", "session") for number in range(3)]
+    for caller in callers:
+        store.drop(caller.key)
+    assert [store.lacks(one) for one in callers] == [False, True, True]
+
+
 @pytest.mark.rule("OWN-CREDENTIAL")
 async def test_a_refused_credential_is_lacking_until_one_is_accepted(clock, token):
     store = CredentialStore(clock, 1000)

@@ -26,7 +26,6 @@ from tests.auditing.course import HOSTILE
 from tests.auditing.world import START, Run, busy, lines
 
 PATIENCE_S = 240
-pytestmark = pytest.mark.timeout(300)
 COMMAND = [sys.executable, "-c", "from shim.cli.main import cli; cli()", "audit", "follow"]
 
 
@@ -38,6 +37,14 @@ def path(tmp_path):
 def append(path, events):
     with path.open("ab") as file:
         file.writelines(lines(events))
+
+
+@pytest.fixture(autouse=True)
+def interruptible():
+    """Let what is started hear of Ctrl-C, though the tests run in the background of a shell."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
@@ -205,11 +212,11 @@ def test_what_the_admin_address_says(monkeypatch):
                   "sessions": 0, "tasks": {}}]}"""
     asked = []
 
-    def urlopen(url, timeout):
-        asked.append((url, timeout))
+    def answered(url, timeout_s):
+        asked.append((url, timeout_s))
         return io.BytesIO(answer)
 
-    monkeypatch.setattr("urllib.request.urlopen", urlopen)
+    monkeypatch.setattr(audit_follow, "asked", answered)
     upstreams = audit_follow._Upstreams("http://127.0.0.1:8766/")
     assert upstreams.lines() == [
         "main: legacy, experimental; 2 sessions; 3 working", "next: modern, sep2663; 0 sessions; no tasks",

@@ -56,7 +56,7 @@ async def test_providers_that_answer_are_fine(checked: Checked, provider: Provid
     [
         (Answer(b"", 503), "HTTP 503"),
         (Answer(b"", 301, {"Location": "/"}), "HTTP 301: redirects are not followed, name the final address"),
-        (Answer(b"<html>"), "it is not JSON"),
+        (Answer(b"<html>"), "it is no JSON object"),
         (Answer(b'{"keys": [{"kty": "oct", "k": "AA"}]}'), "it has no public key for signatures"),
     ],
 )

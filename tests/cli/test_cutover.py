@@ -17,7 +17,7 @@ from shim.config.routing import parse_rule
 from tests.client import ModernClient
 from tests.corners.lm import DISCOVER, made
 from tests.corners.ml import ALICE
-from tests.crash.serving import free_port
+from tests.ports import free_port
 from tests.scripted import scripted, text, tool
 
 TOKEN = "a-long-admin-token"

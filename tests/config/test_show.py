@@ -4,8 +4,7 @@ import tomllib
 
 import pytest
 
-from shim.callers.sources import digest_of
-from shim.config import Config, ConfigError, api_keys, changed_keys, digest, service_token, show
+from shim.config import Config, ConfigError, api_keys, changed_keys, digest, digest_of, service_token, show
 
 SECRETS = {
     "upstream": [

@@ -1,18 +1,23 @@
 """ERA-PROBE: a verdict has a date, is asked for again, and never changes what a task is."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
-from tests.corners.ml import Corner, corner
-from tests.scripted import Error, Raw, Scripted, task, text
+from shim.wire.era import Era
+from tests.client import ModernClient
+from tests.corners.ml import ALICE, Corner, corner
+from tests.corners.mm import until
+from tests.scripted import Error, Hang, Raw, Scripted, task, text, tool
 
 AGAIN_MS = 60_000
 AUTO: dict[str, Any] = {"upstream": {"dialect": "auto", "probe_again_ms": AGAIN_MS}}
 LEGACY = Error(-32601, "Method not found", status=404)
 MODERN = b'{"jsonrpc":"2.0","id":"p","result":{"supportedVersions":["2026-07-28"],"capabilities":{}}}'
+DENIED = Raw(b"{}", 401, {"WWW-Authenticate": "Bearer"})
 UNSUPPORTED = Error(-32022, "Unsupported protocol version", {"supported": ["2026-07-28"]}, 400)
 
 
@@ -22,8 +27,11 @@ def verdicts(ml: Corner) -> list[str]:
 
 async def heard(ml: Corner, count: int) -> None:
     """Wait until that many verdicts are in the log."""
-    while len(verdicts(ml)) < count:
-        await ml.client.request("nothing")
+
+    async def told() -> bool:
+        return len(verdicts(ml)) >= count
+
+    await until(told)
 
 
 @pytest.mark.rule("ERA-PROBE")
@@ -34,6 +42,7 @@ async def test_a_verdict_is_dated_and_asked_for_again_after_a_while(
     async with corner(upstream, tmp_path, **AUTO) as ml:
         assert ml.app.prober.verdict is not None
         at_ms = ml.app.prober.verdict.at_ms
+        await ml.clock.slept(AGAIN_MS)
         ml.clock.advance(AGAIN_MS - 1)
         await ml.client.request("nothing")
         assert len(upstream.seen("server/discover")) == 1
@@ -49,22 +58,101 @@ async def test_a_verdict_is_dated_and_asked_for_again_after_a_while(
 
 @pytest.mark.rule("ERA-PROBE")
 async def test_what_proves_nothing_is_reported_and_not_kept(upstream: Scripted, tmp_path: Path) -> None:
-    upstream.once("POST", Raw(b"", 503))
+    upstream.once("server/discover", Raw(b"", 503), any_session=True)
     upstream.on("tools/call", text("hi"))
     async with corner(upstream, tmp_path, **AUTO) as ml:
         assert ml.app.prober.verdict is None
         assert (await ml.client.call("plain")).result["content"]
-        upstream.once("POST", Raw(b"", 429))
+        upstream.once("server/discover", Raw(b"", 429), any_session=True)
+        await ml.clock.slept(15_000)
         ml.clock.advance(15_000)
         await heard(ml, 2)
+        await ml.clock.slept(30_000)
         ml.clock.advance(30_000)
         await heard(ml, 3)
-        upstream.once("POST", Raw(b"", 401))
+        upstream.once("server/discover", Raw(b"", 401), any_session=True)
         kept = ml.app.prober.verdict
+        await ml.clock.slept(AGAIN_MS)
         ml.clock.advance(AGAIN_MS)
         await heard(ml, 4)
-        assert ml.app.prober.verdict == kept
-    assert verdicts(ml) == ["inconclusive", "inconclusive", "legacy", "inconclusive"]
+        assert kept is not None
+        assert ml.app.prober.era is kept.era
+    # what was refused to the shim is then asked as a caller
+    assert verdicts(ml)[:4] == ["inconclusive", "inconclusive", "legacy", "inconclusive"]
+
+
+def guarded(answer: Any) -> Any:
+    """What a server says that tells strangers nothing."""
+    return lambda seen: answer if seen.headers.get("Authorization") == ALICE["Authorization"] else DENIED
+
+
+@pytest.mark.rule("ERA-PROBE", "OWN-CREDENTIAL")
+async def test_a_server_that_tells_strangers_nothing_is_asked_as_the_caller(
+    modern_upstream: Scripted, tmp_path: Path
+) -> None:
+    modern_upstream.on("server/discover", guarded(Raw(MODERN)))
+    modern_upstream.on("initialize", DENIED)
+    modern_upstream.on("prompts/list", guarded({"resultType": "complete", "prompts": []}))
+    async with corner(modern_upstream, tmp_path, **AUTO) as ml:
+        ml.client.headers.pop("Authorization")
+        assert (await ml.client.request("prompts/list")).status == 401
+        ml.client.headers["Authorization"] = "Bearer wrong"
+        assert (await ml.client.request("prompts/list")).status == 401
+        ml.clock.advance(1_000)
+        ml.client.headers |= ALICE
+        first, second = await asyncio.gather(*(ml.client.request("prompts/list") for _ in range(2)))
+    assert first.result["prompts"] == second.result["prompts"] == []
+    assert verdicts(ml) == ["inconclusive", "inconclusive", "modern"]
+    asked = [seen.headers.get("Authorization") for seen in modern_upstream.seen("server/discover")]
+    assert asked == [None, "Bearer wrong", ALICE["Authorization"]]
+    assert [one["corner"] for one in ml.events("request")][-2:] == ["MM", "MM"]
+
+
+@pytest.mark.rule("ERA-PROBE", "OWN-CREDENTIAL")
+async def test_nobody_waits_for_what_is_asked_as_another_caller(
+    modern_upstream: Scripted, tmp_path: Path
+) -> None:
+    modern_upstream.on(
+        "server/discover",
+        lambda seen: (
+            Hang() if seen.headers.get("Authorization") == "Bearer slow" else guarded(Raw(MODERN))(seen)
+        ),
+    )
+    modern_upstream.on("initialize", DENIED)
+    modern_upstream.on("prompts/list", {"resultType": "complete", "prompts": []})
+    async with (
+        corner(modern_upstream, tmp_path, **AUTO) as ml,
+        ModernClient(ml.app.url, headers={"Authorization": "Bearer slow"}) as slow,
+    ):
+        held = asyncio.create_task(slow.request("prompts/list"))
+        await modern_upstream.wait("server/discover", 2)
+        assert (await ml.client.request("prompts/list")).result["prompts"] == []
+        assert ml.app.prober.era is Era.MODERN
+        assert not held.done()
+        held.cancel()
+        await asyncio.wait((held,))
+
+
+@pytest.mark.rule("ERA-PROBE")
+async def test_a_guarded_server_that_turns_modern_is_asked_as_the_caller_again(
+    modern_upstream: Scripted, tmp_path: Path
+) -> None:
+    upstream = modern_upstream  # one that needs no session, for it changes into such a one
+    upstream.on("server/discover", guarded(LEGACY))
+    upstream.on("initialize", guarded(upstream.init_result))
+    upstream.on("tools/list", {"tools": [tool("plain", "forbidden")]})
+    upstream.on("tools/call", text("hi"))
+    async with corner(upstream, tmp_path, **AUTO) as ml:
+        assert (await ml.client.call("plain")).result["content"]
+        assert ml.app.prober.verdict is not None
+        assert ml.app.prober.era is Era.LEGACY
+        upstream.on("server/discover", guarded(Raw(MODERN)))
+        upstream.once("tools/call", UNSUPPORTED)
+        await ml.client.call("plain")
+        await heard(ml, 3)
+        while ml.app.prober.era is Era.LEGACY:
+            await ml.client.request("nothing")
+    assert verdicts(ml)[:4] == ["inconclusive", "legacy", "inconclusive", "modern"]
 
 
 @pytest.mark.rule("ERA-PROBE")
@@ -96,7 +184,8 @@ async def test_a_server_of_another_era_leaves_the_tasks_what_they_were(
     upstream.on("tasks/get", task())
     async with corner(upstream, tmp_path, **AUTO) as ml:
         await ml.create()
-        upstream.once("POST", Raw(MODERN))
+        upstream.once("server/discover", Raw(MODERN), any_session=True)
+        await ml.clock.slept(AGAIN_MS)
         ml.clock.advance(AGAIN_MS)
         await heard(ml, 2)
         assert (await ml.get())["status"] == "working"

@@ -159,7 +159,8 @@ async def test_a_challenge_comes_whole(
 ) -> None:  # fmt: skip
     server = upstream if dialect == "experimental" else modern_upstream
     challenge = 'Bearer error="insufficient_scope", scope="a b", resource_metadata="%s", realm="x"'
-    denied = Raw(b"no", status, {"Content-Type": "text/plain", "WWW-Authenticate": challenge % "http://up/x"})
+    headers = {"Content-Type": "application/json", "WWW-Authenticate": challenge % "http://up/x"}
+    denied = Raw(b'{"error": "as the SDKs say it"}', status, headers)
     for method in ("initialize", "server/discover", "tools/list", "tools/call"):
         server.on(method, denied)
     era = "/modern" if kind is ModernClient else "/legacy"

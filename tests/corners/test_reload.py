@@ -82,3 +82,29 @@ async def test_a_config_that_cannot_be_used_changes_nothing(
         app.reload(config(upstream, tmp_path, identity=missing, modern={"create_result": "both"}))
     async with ModernClient(app.url) as client:
         assert "task" not in (await client.call("run")).result
+
+
+@pytest.mark.rule("CUTOVER-RULES")
+@pytest.mark.parametrize(
+    "cutover",
+    [
+        {"default": "next"},
+        {"rules": ["next 5%"]},
+        {"fallback": "next"},
+        {"drain": ["next"]},
+        {"shadow": {"upstream": "next", "tools": ["plain"]}},
+    ],
+)
+async def test_no_call_is_sent_to_an_upstream_that_begins_with_the_next_start(
+    upstream: Scripted, tmp_path: Path, app: App, cutover: dict[str, Any]
+) -> None:
+    upstream.on("tools/call", text("hi"))
+    one = config(upstream, tmp_path)
+    both = {**dict(one), "upstream": (*one.upstream, one.upstream[0].model_copy(update={"name": "next"}))}
+    with pytest.raises(ConfigError, match="upstream 'next' is new"):
+        app.reload(Config.model_validate({**both, "cutover": cutover}))
+    app.reload(Config.model_validate(both))
+    with pytest.raises(ValueError, match="no upstream is called 'next'"):
+        app.steering.change({"default": "next"}, by="somebody")
+    async with ModernClient(app.url) as client:
+        assert (await client.call("plain")).status == 200

@@ -134,7 +134,6 @@ async def test_requests_to_the_upstream_are_counted_by_method_and_outcome(
     assert f"taskshim_upstream_requests_total{{{labels}}} 1.0" in metrics
 
 
-@pytest.mark.timeout(30)
 @pytest.mark.rule("LM-STREAM", "LL-1")
 @pytest.mark.parametrize("dialect", ["experimental", "sep-2663"])
 async def test_a_get_stream_does_not_hold_the_stop(tmp_path: Path, dialect: str) -> None:

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from shim.app import App, running
 from shim.config import Config
+from shim.shadow.shadow import _is_named, is_named
 from tests.client import LegacyClient, ModernClient
 from tests.corners.lm import DISCOVER, asks, made, more, seen_as
 from tests.corners.ml import ALICE, elicit
@@ -198,6 +199,13 @@ async def test_a_tool_that_is_not_named_never_reaches_the_second_server(tmp_path
         await client.call("search")
         await pair.dealt()
         assert [seen.params["name"] for seen in pair.new.seen("tools/call")] == ["search"]
+
+
+@pytest.mark.parametrize("name", ["search" + "x" * 300, "get_" + "x" * 300])
+def test_a_name_that_no_tool_has_is_not_kept(name: str) -> None:
+    kept = _is_named.cache_info().currsize
+    assert not is_named(("search", "get_*"), name)
+    assert _is_named.cache_info().currsize == kept
 
 
 @pytest.mark.parametrize("credentials", ["pass", "service"])

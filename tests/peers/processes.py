@@ -78,6 +78,29 @@ async def visit(
 
 
 @asynccontextmanager
+async def oauth_authority(python: Path, *, log: Path | None = None) -> AsyncIterator[str]:
+    """Run tests/peers/oauth_authority.py; gives its issuer."""
+    async with _serving(python, "oauth_authority.py", log=log) as url:
+        yield url.removesuffix("/mcp")
+
+
+@asynccontextmanager
+async def oauth_server(
+    python: Path, issuer: str, resource: str | None, *, log: Path | None = None
+) -> AsyncIterator[str]:
+    """Run tests/peers/oauth_server.py; gives its URL."""
+    flags = [] if resource is None else [f"--resource={resource}"]
+    async with _serving(python, "oauth_server.py", f"--issuer={issuer}", *flags, log=log) as url:
+        yield url
+
+
+async def oauth_client(python: Path, url: str, authority: str, *, log: Path | None = None) -> list[str]:
+    """Run tests/peers/oauth_client.py; gives what the tools said to it."""
+    said: list[str] = json.loads(await _said(python, "oauth_client.py", url, authority, log=log))
+    return said
+
+
+@asynccontextmanager
 async def _serving(python: Path, script: str, *flags: str, log: Path | None) -> AsyncIterator[str]:
     process = await _start(python, script, *flags, log=log)
     try:
@@ -121,7 +144,7 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
         process.terminate()
         try:
-            await asyncio.wait_for(process.wait(), 5)
+            await asyncio.wait_for(process.wait(), 60)
         except TimeoutError:
             process.kill()
             await process.wait()

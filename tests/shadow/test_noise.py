@@ -7,7 +7,7 @@ import pytest
 from shim.hub.toml import TableError
 from shim.shadow.answers import as_legacy, as_modern, differing
 from shim.shadow.compare import differences, shown
-from shim.shadow.noise import load_noise, prepared
+from shim.shadow.noise import _forms_of, load_noise, prepared
 from shim.wire.jsonrpc import Response
 
 pytestmark = pytest.mark.rule("SHADOW")
@@ -60,6 +60,12 @@ def test_known_noise_is_no_difference(name: str, one: Any, other: Any) -> None:
 )
 def test_what_is_not_noise_by_name_and_form_differs(name: str, one: Any, other: Any, kind: str) -> None:
     assert found({"a": [{name: one}]}, {"a": [{name: other}]}) == [(f"a[].{name}", kind)]
+
+
+def test_a_name_that_no_server_gives_is_not_kept() -> None:
+    kept = _forms_of.cache_info().currsize
+    assert found({"x" * 300: 1}, {"x" * 300: 2}) == [("*", "value")]
+    assert _forms_of.cache_info().currsize == kept
 
 
 def test_noise_in_its_items_does_not_hide_that_a_list_has_another_order() -> None:

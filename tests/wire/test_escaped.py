@@ -3,7 +3,7 @@
 import pytest
 
 from shim.hub import rawjson
-from shim.wire import envelope
+from shim.wire import envelope, tool_lists
 from shim.wire.jsonrpc import Response, is_error
 from shim.wire.modern import is_question, wants_tasks
 from shim.wire.url_elicitation import as_input_required
@@ -52,7 +52,7 @@ def test_an_error_is_none_the_less_one(key: bytes) -> None:
 @pytest.mark.parametrize("tools", [b'["\\ud800"]', b'[{"name":"a","description":"\\ud800"},1]'])
 def test_tools_with_a_lone_surrogate_are_split_as_any(tools: bytes) -> None:
     with pytest.raises(rawjson.RawJsonError):
-        envelope.tool_names(b'{"tools":%b}' % tools)
+        tool_lists.tool_names(b'{"tools":%b}' % tools)
     listed = b'{"tools":[{"name":"a","description":"\\ud800","execution":{}}]}'
     made = envelope.modern_result(listed, method="tools/list", server_info=None)
     assert b'{"name":"a","description":"\\ud800"}' in made

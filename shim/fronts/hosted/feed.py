@@ -16,7 +16,7 @@ from shim.fronts.hosted.listening import Listening
 from shim.fronts.hosted.replay import Kept, Replays
 from shim.fronts.hosted.streams import EventIds, Open, Streams
 from shim.fronts.hosted.task_news import Had, TaskNews
-from shim.fronts.open_streams import OpenStreams
+from shim.fronts.open_streams import Held, OpenStreams
 from shim.fronts.reply import Reply
 from shim.hub.dialect import Dialect
 from shim.hub.status import TERMINAL
@@ -60,8 +60,14 @@ class Feed:
     async def serve(
         self, ctx: Context, reply: Reply, session: SessionRow, dialect: Dialect, last_event_id: str | None
     ) -> web.StreamResponse:
-        """Send until the client leaves, the session is closed or the shim stops. Raises ShimError."""
-        with self._streams.opening(session.session_id) as stream, self._open_streams.ending(stream.wake):
+        """Send until the client leaves, its credential expires, the session is closed or the shim stops.
+
+        Raises ShimError.
+        """
+        with (
+            self._streams.opening(session.session_id) as stream,
+            self._open_streams.ending(ctx.caller, stream.wake) as held,
+        ):
             await reply.open_stream()
             channel, missed = await self._channel(ctx, session, dialect, stream, last_event_id)
             try:
@@ -72,11 +78,11 @@ class Feed:
                     await reply.event(message, event_id)
                 if not channel.kept.events and knows_tasks(session.version):
                     await self._prime(channel, reply)
-                await self._run(channel, reply, had)
+                await self._run(channel, reply, had, held)
             except BaseException:
                 self._leave(channel)
                 raise
-            self._end(channel)
+            (self._leave if held.expired else self._end)(channel)
         return await reply.end_stream()
 
     # -- a stream and its client -----------------------------------------------------------------
@@ -88,7 +94,11 @@ class Feed:
         channel = self._channels.get(session.session_id)
         if channel is not None and channel.away is not None:
             channel.away.cancel()
-            await asyncio.wait([channel.away])
+            try:
+                await asyncio.wait([channel.away])
+            except asyncio.CancelledError:  # this client has left already: the stream goes on as before
+                self._leave(channel)
+                raise
             channel = self._channels.get(session.session_id)  # it may have ended in that moment
         if channel is not None:
             missed = self._replays.after(channel.kept, last_event_id)
@@ -129,6 +139,8 @@ class Feed:
             running.cancel()
             await asyncio.wait((running,))
         self._end(channel)
+        if not running.cancelled():
+            running.result()  # a failure of it is logged with this work
 
     def _end(self, channel: _Channel) -> None:
         channel.listening.cancel()
@@ -141,7 +153,7 @@ class Feed:
 
     # -- what it says ----------------------------------------------------------------------------
 
-    async def _run(self, channel: _Channel, reply: Reply | None, had: Had) -> None:
+    async def _run(self, channel: _Channel, reply: Reply | None, had: Had, held: Held | None = None) -> None:
         """Say what is new; without a client it is kept only, and nothing is asked."""
         stream = channel.stream
 
@@ -157,6 +169,8 @@ class Feed:
                 await reply.event(message, event_id)
 
         while not self._open_streams.stopping and not await self._closed(channel.session):
+            if held is not None and held.expired:
+                return
             await self._follow(channel)
             await channel.news.tell(say, ask if reply is not None else None, had)
             while stream.news:

@@ -111,8 +111,10 @@ class LegacySession:
         name = f"{NO_SESSION}{rawjson.string(rid)}"
         blank = cls(parts, _blank(name))
         with parts.link.counting("initialize"):
-            response = await blank._post(ctx, write_request(rid, "initialize", params), patient=False)
-            async with response:
+            async with (
+                parts.link.in_time(patient=False),
+                await blank._post(ctx, write_request(rid, "initialize", params), patient=False) as response,
+            ):
                 session_id = response.headers.get("Mcp-Session-Id") or name
                 try:
                     answer = await blank._answer(ctx, response, rid, None)

@@ -1,7 +1,6 @@
 """Speaks to a legacy server in its dialect: what the verbs want, as requests over the right session."""
 
 import contextlib
-from collections import OrderedDict
 from collections.abc import Mapping
 from functools import partial
 
@@ -11,6 +10,7 @@ from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.ledger.protocol import Ledger
 from shim.ledger.records import InputRow, TaskRow
+from shim.recent import Recent
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Answered, Context, Created, Facts, Notify, NotYet, SessionLost, TaskUnknown
 from shim.upstreams.http import Interrupted
@@ -52,7 +52,7 @@ class LegacyUpstream:
         self.dialect = dialect
         self.parts = parts
         self._new_catalog = partial(Catalog, overrides, pages=pages, tools=tools)
-        self._catalogs: OrderedDict[tuple[str, frozenset[str]], Catalog] = OrderedDict()
+        self._catalogs: Recent[tuple[str, frozenset[str]], Catalog] = Recent(REMEMBERED)
         self._sessions = Sessions(name, parts, ledger, limits, handshake=sessions)
         self._announcements = Announcements(self._sessions, parts)
         parts.announced = self._announced
@@ -304,6 +304,9 @@ class LegacyUpstream:
     async def sweep(self, *, delete: bool) -> None:
         """Drop idle sessions; the server is told only if the operator wants it."""
         await self._sessions.sweep(delete=delete)
+        before_ms = self.parts.clock.ticks_ms() - self._sessions.pool.limits.idle_ms
+        for key in [key for key, one in self._catalogs.items() if one.used_ms < before_ms]:
+            del self._catalogs[key]
 
     async def close(self) -> None:
         """Close the shim's own streams."""
@@ -335,8 +338,7 @@ class LegacyUpstream:
         catalog = self._catalogs.get(key)
         if catalog is None:
             catalog = self._catalogs[key] = self._new_catalog()
-            if len(self._catalogs) > REMEMBERED:
-                self._catalogs.popitem(last=False)
+        catalog.used_ms = self.parts.clock.ticks_ms()
         return catalog
 
 

@@ -1,6 +1,5 @@
 """Speaks to a modern server: what the verbs want, each as one stateless request (LM-META, SEP-2663)."""
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -9,6 +8,7 @@ from shim.hub.codec import SECTION_1, Reading, TaskUnknownError, read_create
 from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.ledger.records import InputRow, TaskRow
+from shim.recent import Recent
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Answered, Context, Created, Facts, Notify, NotYet, TaskUnknown
 from shim.upstreams.legacy.refusals import as_fault, code
@@ -48,7 +48,7 @@ class ModernUpstream:
         self._exchange = Exchange(parts)
         self._overrides = overrides
         self._mirroring = Mirroring(pages)
-        self._facts: OrderedDict[str, tuple[float, Facts]] = OrderedDict()
+        self._facts: Recent[str, tuple[float, Facts]] = Recent(_REMEMBERED)
 
     @property
     def credentials(self) -> Authority:
@@ -70,9 +70,6 @@ class ModernUpstream:
         init = await self._discover(ctx)
         facts = Facts(init, MODERN_VERSIONS[0], has_tasks(init))
         self._facts[ctx.caller.key] = (now, facts)
-        self._facts.move_to_end(ctx.caller.key)
-        if len(self._facts) > _REMEMBERED:
-            self._facts.popitem(last=False)
         return facts
 
     async def judge(self, ctx: Context) -> None:

@@ -1,0 +1,31 @@
+"""What is written down and counted of each request that a client sends."""
+
+from dataclasses import dataclass
+
+from multidict import CIMultiDictProxy
+
+from shim.audit.activity import Activity
+from shim.audit.events import AuditSink
+from shim.audit.metrics import Metrics
+from shim.audit.trace import Trace
+from shim.audit.traffic import Traffic
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLog:
+    """Begins and ends the trace of a request, for the audit log, the metrics and the cutover's status."""
+
+    sink: AuditSink
+    activity: Activity
+    metrics: Metrics
+    traffic: Traffic
+
+    def begin(self, headers: CIMultiDictProxy[str]) -> Trace:
+        """Give the trace of a request that has come."""
+        return Trace.incoming(self.sink, headers, self.activity)
+
+    def end(self, trace: Trace) -> None:
+        """Write down and count a request that was answered or left."""
+        trace.finish()
+        self.metrics.request(trace)
+        self.traffic.ended(trace)

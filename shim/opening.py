@@ -1,0 +1,83 @@
+"""What the shim opens to run: addresses, the ledger, the audit log. All is closed again by the exit stack."""
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+from aiohttp import web
+
+from shim.audit.chain import PURPOSE, Signer
+from shim.audit.events import AuditSink
+from shim.audit.metrics import Metrics
+from shim.audit.sink import FileSink, NullSink
+from shim.callers.keys import Keys
+from shim.callers.provider import Providers
+from shim.clock import Clock
+from shim.config import Config
+from shim.ledger.sqlite import SqliteLedger
+
+
+class StartError(RuntimeError):
+    """The shim cannot start; the message says why and what to do."""
+
+
+async def listen(
+    stack: contextlib.AsyncExitStack, server: web.Server, host: str, port: int, config: Config,
+    socket: Path | None = None,
+) -> str:  # fmt: skip
+    """Serve on an address, or on a Unix socket, and give the URL. Raises StartError."""
+    runner = web.ServerRunner(server, shutdown_timeout=config.limits.shutdown_ms / 1000)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    if socket is not None:
+        await web.UnixSite(runner, str(socket)).start()
+        return "http://localhost"
+    site = web.TCPSite(runner, host, port, backlog=1024)
+    try:
+        await site.start()
+    except OSError as exc:
+        raise StartError(f"cannot listen on {host}:{port}: {exc.strerror}") from exc
+    bound = runner.addresses[0]
+    return f"http://{bound[0]}:{bound[1]}"
+
+
+async def open_ledger(
+    stack: contextlib.AsyncExitStack, config: Config, clock: Clock, metrics: Metrics
+) -> SqliteLedger:
+    """Open the ledger. Raises LedgerLocked."""
+    ledger = SqliteLedger(
+        config.ledger.path, clock, synchronous=config.ledger.synchronous,
+        lock_wait_ms=config.ledger.lock_wait_ms, cache_rows=config.ledger.cache_rows,
+        on_batch=metrics.commit_batch.observe,
+    )  # fmt: skip
+    await ledger.open()
+    stack.push_async_callback(ledger.close)
+    return ledger
+
+
+def open_providers(
+    stack: contextlib.AsyncExitStack, clock: Clock, sink: AuditSink, metrics: Metrics
+) -> Providers:
+    """Make the way to identity providers; what is under way on it ends before the audit log does."""
+    providers = Providers(clock, sink, metrics.provider)
+    stack.push_async_callback(providers.close)
+    return providers
+
+
+def open_sink(stack: contextlib.AsyncExitStack, config: Config, instance: str) -> FileSink | NullSink:
+    """Open the audit log; it is closed last. Raises StartError, KeyFileError."""
+    audit = config.audit
+    if audit.path is None:
+        return NullSink()
+    signer = None
+    if audit.key_file is not None:
+        signer = Signer(Keys.load(audit.key_file, "audit.key_file").derived(PURPOSE)[0])
+    try:
+        sink = FileSink(
+            audit.path, instance=instance, max_bytes=audit.max_bytes, daily=audit.daily, queue=audit.queue,
+            signer=signer,
+        )  # fmt: skip
+    except OSError as exc:
+        raise StartError(f"audit.path: {audit.path} cannot be opened: {exc.strerror}") from exc
+    stack.push_async_callback(asyncio.to_thread, sink.close)
+    return sink

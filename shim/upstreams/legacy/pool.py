@@ -6,17 +6,21 @@ holds a task, or a call that may be asked something, is not shared with a second
 """
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import structlog
+
 from shim.clock import Clock
+from shim.hub.rawjson import RawJsonError
 from shim.ledger.protocol import Ledger
 from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context
-from shim.upstreams.legacy.session import LegacySession
-from shim.wire.errors import all_in_use, too_many
+from shim.upstreams.legacy.session import Gone, LegacySession
+from shim.wire.errors import ShimError, all_in_use, too_many
+
+log = structlog.get_logger("shim.upstreams")
 
 Opener = Callable[[Context], Awaitable[LegacySession]]
 Adopter = Callable[[SessionRow], LegacySession]
@@ -285,8 +289,12 @@ class Pool:
         task.add_done_callback(self._warming.discard)
 
     async def _spare(self, ctx: Context) -> None:
-        with contextlib.suppress(Exception):  # a spare is a courtesy; the create that needs one reports
+        try:
             await self._new(ctx, self._group(ctx), evicts=False)
+        except (ShimError, Gone, RawJsonError, TimeoutError):
+            pass  # a spare is a courtesy; the create that needs one reports
+        except Exception:
+            log.exception("a spare session could not be opened")
 
 
 async def _listen(ctx: Context, session: LegacySession, *, logs: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import Protocol
 
 
@@ -32,3 +33,8 @@ class SystemClock:
     async def sleep_ms(self, duration_ms: float) -> None:
         """Let that much time pass."""
         await asyncio.sleep(duration_ms / 1000)
+
+
+def retry_ms(pauses_ms: Sequence[int], attempt: int) -> int:
+    """Give the pause after a failed attempt, counted from 0; later ones get the last pause."""
+    return pauses_ms[min(attempt, len(pauses_ms) - 1)]

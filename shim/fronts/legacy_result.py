@@ -67,10 +67,12 @@ async def _wait(
                 if ask is not None:
                     await ask(row)
                 news = asyncio.ensure_future(changed.wait())
-                done, _ = await asyncio.wait(
-                    (end, news, stop), timeout=keepalive_s, return_when=asyncio.FIRST_COMPLETED
-                )
-                news.cancel()
+                try:
+                    done, _ = await asyncio.wait(
+                        (end, news, stop), timeout=keepalive_s, return_when=asyncio.FIRST_COMPLETED
+                    )
+                finally:
+                    news.cancel()  # a client that leaves ends the waiting from outside
                 changed.clear()
                 if end in done:
                     row = end.result()

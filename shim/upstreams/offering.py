@@ -12,8 +12,8 @@ from shim.hub import rawjson
 from shim.hub.rawjson import Members, RawJsonError
 from shim.recent import Recent
 from shim.upstreams.base import Context, SessionLost, Upstream
-from shim.wire.envelope import tool_names
 from shim.wire.errors import ShimError
+from shim.wire.tool_lists import tool_names
 
 _CALLERS = 10_000
 

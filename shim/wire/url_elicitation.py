@@ -8,9 +8,9 @@ import secrets
 
 from shim.hub import rawjson
 from shim.hub.rawjson import Members, RawJsonError
-from shim.wire.envelope import question_params
 from shim.wire.errors import URL_ELICITATION, invalid_params, missing_capability
 from shim.wire.jsonrpc import Response
+from shim.wire.questions import question_params
 
 MAY_ASK = frozenset(("tools/call", "prompts/get", "resources/read"))
 """The requests that a modern server may answer with input_required."""

@@ -57,8 +57,11 @@ async def test_idle_sessions_and_their_callers_are_forgotten(tmp_path: Path) -> 
 
 @pytest.mark.rule("ML-SESSION", "DUR-4")
 async def test_a_task_whose_time_is_over_holds_no_session(tmp_path: Path) -> None:
-    async with scripted(capabilities=EXPERIMENTAL) as upstream, corner(upstream, tmp_path) as ml:
-        await ml.create(ttl=1_000)
+    async with (
+        scripted(capabilities=EXPERIMENTAL) as upstream,
+        corner(upstream, tmp_path, tasks={"max_age_ms": 1_000}) as ml,
+    ):
+        await ml.create()
         speaker: Any = ml.app.behind.main
         await until(lambda: not speaker.pool._warming)
         ml.clock.advance(LONG_MS)

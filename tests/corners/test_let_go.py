@@ -55,6 +55,22 @@ async def test_idle_sessions_and_their_callers_are_forgotten(tmp_path: Path) -> 
         assert (speaker.pool._groups, speaker.pool._by_id, speaker._catalogs) == ({}, {}, {})
 
 
+@pytest.mark.rule("ML-SESSION", "DUR-4")
+async def test_a_task_whose_time_is_over_holds_no_session(tmp_path: Path) -> None:
+    async with (
+        scripted(capabilities=EXPERIMENTAL) as upstream,
+        corner(upstream, tmp_path, tasks={"max_age_ms": 1_000}) as ml,
+    ):
+        await ml.create()
+        speaker: Any = ml.app.behind.main
+        await until(lambda: not speaker.pool._warming)
+        ml.clock.advance(LONG_MS)
+        await ml.app.tasks.sweeper.once()
+        ml.clock.advance(LONG_MS)
+        await ml.app.tasks.sweeper.once()
+        assert (speaker.pool._groups, speaker.pool._by_id) == ({}, {})
+
+
 @pytest.mark.rule("LL-ROUTE")
 async def test_a_clients_idle_session_is_found_again_in_the_ledger(tmp_path: Path) -> None:
     async with (

@@ -146,8 +146,13 @@ class Pool:
         session.lose()
         self._forget(session)
 
-    async def sweep(self) -> list[LegacySession]:
-        """Drop sessions that nobody used for `idle_ms`; gives them so that the caller can close them."""
+    async def sweep(self, gone: frozenset[int] = frozenset()) -> list[LegacySession]:
+        """Drop sessions that nobody used for `idle_ms`; gives them so that the caller can close them.
+
+        Tasks whose time is over hold no session: `gone`, by their ledger keys.
+        """
+        for session in self._by_id.values():
+            session.forget_tasks(gone)
         before = self._clock.now_ms() - self.limits.idle_ms
         idle = [one for one in self._by_id.values() if one.free and one.idle_since_ms < before]
         for session in idle:

@@ -140,10 +140,12 @@ class Sessions:
         elif (driven := self._driven.get(row.session_id or "")) is not None:
             driven.tasks.pop(row.upstream_task_id, None)
 
-    async def sweep(self, *, delete: bool) -> None:
+    async def sweep(self, gone: frozenset[int], *, delete: bool) -> None:
         """Drop idle sessions; the server is told only if the operator wants it."""
+        for session in self._driven.values():
+            session.forget_tasks(gone)
         await self._let_go_of_driven()
-        for session in await self.pool.sweep():
+        for session in await self.pool.sweep(gone):
             await self._ledger.close_session(session.id)
             if delete and session.wire_id is not None:
                 caller = Caller(session.row.caller, cast("Kind", session.row.caller_kind))

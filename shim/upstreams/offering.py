@@ -33,7 +33,7 @@ class Offering:
         return self._young(self._listed.get(tool))
 
     async def has(self, upstream: Upstream, ctx: Context, tool: str) -> bool | None:
-        """Tell whether the server lists a tool; None where it cannot be asked. The context is used up."""
+        """Tell whether the server lists a tool; None where it cannot be asked. Use the context no more."""
         if self.shows(tool):
             return True
         if tool in self._listed and self._asking:

@@ -2,13 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
-import msgspec
-
 from shim.hub import rawjson
 from shim.hub.rawjson import Members
 from shim.wire.errors import INTERNAL, UpstreamFault
-
-_list = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def tool_names(result: bytes) -> list[str]:
@@ -51,10 +47,9 @@ def _each_tool(tools: bytes, change: Callable[[Members], Members]) -> bytes:
 
 
 def _items(tools: bytes) -> list[Members]:
-    try:
-        return [rawjson.members(bytes(item)) for item in _list.decode(tools)]
-    except msgspec.ValidationError as exc:
-        raise UpstreamFault(INTERNAL, "the upstream's tools are no list", 502) from exc
+    if tools[:1] != b"[":
+        raise UpstreamFault(INTERNAL, "the upstream's tools are no list", 502)
+    return [rawjson.members(item) for item in rawjson.items(tools)]
 
 
 def _without_execution(tool: Members) -> Members:

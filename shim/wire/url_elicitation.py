@@ -64,9 +64,9 @@ def refuse_declined(params: Members) -> None:
 
 def _elicitations(data: bytes) -> list[bytes]:
     """Give the params of the elicitations that an error's data lists; those without a URL are none."""
-    listed = rawjson.decode(data).get("elicitations") if data[:1] == _OBJECT else None
+    listed = rawjson.object_or_empty(data).get("elicitations", b"")
     return [
-        question_params(rawjson.encode(one))
-        for one in (listed if isinstance(listed, list) else ())
-        if isinstance(one, dict) and isinstance(one.get("url"), str)
+        question_params(one)
+        for one in (rawjson.items(listed) if listed[:1] == b"[" else ())
+        if rawjson.string(rawjson.object_or_empty(one).get("url")) is not None
     ]

@@ -6,6 +6,13 @@ from typing import Literal
 
 import structlog
 from aiohttp.http_exceptions import HttpProcessingError
+from structlog.typing import EventDict
+
+from shim.audit.printable import printable
+
+_OURS = ("exception", "stack")
+"""Members of many lines, which no peer has a say in."""
+_LONGEST = 4_000
 
 
 def set_up(level: str, form: Literal["auto", "console", "json"]) -> None:
@@ -19,10 +26,11 @@ def set_up(level: str, form: Literal["auto", "console", "json"]) -> None:
     ]
     last: list[structlog.typing.Processor] = (
         [
+            _fit_for_a_terminal,
             # plain tracebacks: the default ones show local variables, and those may hold a token
             structlog.dev.ConsoleRenderer(
                 colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
-            )
+            ),
         ]
         if console
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
@@ -40,6 +48,14 @@ def set_up(level: str, form: Literal["auto", "console", "json"]) -> None:
     ], foreign_pre_chain=shared))  # fmt: skip
     handler.addFilter(_without_quotes)
     logging.basicConfig(handlers=[handler], level=max(number, logging.WARNING), force=True)
+
+
+def _fit_for_a_terminal(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """Escape what servers and clients stated: written as it is, it could steer the reader's terminal."""
+    for name, value in event.items():
+        if isinstance(value, str) and name not in _OURS:
+            event[name] = printable(value, _LONGEST)
+    return event
 
 
 def _without_quotes(record: logging.LogRecord) -> bool:

@@ -133,7 +133,7 @@ async def running(
         activity, traffic = Activity(), Traffic()
         metrics.watch(
             dropped=lambda: sink.dropped, under_way=lambda: activity.under_way, shadowed=shadow.counts,
-            legacy_callers=lambda: traffic.legacy_callers,
+            legacy_callers=lambda: traffic.legacy_callers, reached=sink.reached,
         )  # fmt: skip
         metrics.parked.set_function(lambda: len(tasks.parked))
         routes = Routes(in_force, stands, dialects, ledger, tasks.origins)

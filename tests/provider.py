@@ -27,6 +27,8 @@ ISSUER = "https://issuer.example"
 AUDIENCE = "https://mcp.example/mcp"
 HOUR_S = 3600
 SECRET = "shim-s3cret"
+PATIENCE_MS = 120_000
+"""How long a shim waits for it: only what hangs on purpose takes long, and sets less."""
 
 
 @functools.cache
@@ -96,13 +98,17 @@ class Provider:
 
     def jwt(self, **settings: Any) -> dict[str, Any]:
         """An `[identity]` with the source jwt."""
-        given = {"issuer": ISSUER, "audience": [AUDIENCE], "jwks_url": f"{self.url}/jwks", **settings}
+        given = {
+            "issuer": ISSUER, "audience": [AUDIENCE], "jwks_url": f"{self.url}/jwks",
+            "timeout_ms": PATIENCE_MS, **settings,
+        }  # fmt: skip
         return {"sources": ["jwt"], "jwt": given}
 
     def introspection(self, **settings: Any) -> dict[str, Any]:
         """An `[identity]` with the source introspection."""
         given = {
             "issuer": ISSUER, "url": f"{self.url}/introspect", "client_id": "shim", "client_secret": SECRET,
+            "timeout_ms": PATIENCE_MS,
         }  # fmt: skip
         return {"sources": ["introspection"], "introspection": given | settings}
 

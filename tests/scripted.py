@@ -223,7 +223,8 @@ class Scripted:
         self._needs_session = sessions
         self._living: set[str] = set()
         self._always: dict[str, Scriptable] = {"ping": {}}
-        self._queues: defaultdict[str, deque[Scriptable]] = defaultdict(deque)
+        self._queues: defaultdict[str | None, deque[Scriptable]] = defaultdict(deque)
+        self._early: defaultdict[str | None, deque[Scriptable]] = defaultdict(deque)
         self._get_streams: asyncio.Queue[Stream] = asyncio.Queue()
         self._news = asyncio.Condition()
 
@@ -237,9 +238,12 @@ class Scripted:
         """As `on`, unless something stands there already."""
         self._always.setdefault(method, answer)
 
-    def once(self, method: str, *answers: Scriptable) -> None:
-        """Answer the next requests of this method so, one each, before any `on`."""
-        self._queues[method].extend(answers)
+    def once(self, method: str | None, *answers: Scriptable, any_session: bool = False) -> None:
+        """Answer the next requests of this method so, one each, before any `on`; None: the next responses.
+
+        `any_session` answers also those that name no session that lives.
+        """
+        (self._early if any_session else self._queues)[method].extend(answers)
 
     def stream(self, method: str, **options: Any) -> Stream:
         """Answer the next request of this method with a stream, and give it."""
@@ -307,6 +311,8 @@ class Scripted:
             return self.beside.get(seen.path, Raw(b"", 404, {}))
         if self._queues[seen.http_method]:
             return self._queues[seen.http_method].popleft()
+        if seen.http_method == "POST" and self._early[seen.method]:
+            return self._early[seen.method].popleft()
         if self._needs_session and seen.method != "initialize" and seen.session not in self._living:
             status, fault = (
                 (400, "Missing session ID") if seen.session is None else (404, "Session not found")
@@ -328,6 +334,8 @@ class Scripted:
         return stream
 
     def _post(self, seen: Seen) -> Scriptable:
+        if seen.is_response and self._queues[None]:
+            return self._queues[None].popleft()
         if seen.is_response and self.response_answer is not None:
             return self.response_answer
         if seen.is_response or seen.method is None:

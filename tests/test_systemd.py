@@ -11,7 +11,8 @@ import pytest
 
 from shim.systemd import ServiceManager
 from tests.corners.ml import HandClock
-from tests.crash.serving import free_port, shim
+from tests.crash.serving import shim
+from tests.ports import free_port
 from tests.scripted import Scripted
 
 

@@ -25,13 +25,7 @@ def set_up(level: str, form: Literal["auto", "console", "json"]) -> None:
         structlog.processors.StackInfoRenderer(),
     ]
     last: list[structlog.typing.Processor] = (
-        [
-            _fit_for_a_terminal,
-            # plain tracebacks: the default ones show local variables, and those may hold a token
-            structlog.dev.ConsoleRenderer(
-                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
-            ),
-        ]
+        _for_people()
         if console
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )
@@ -48,6 +42,24 @@ def set_up(level: str, form: Literal["auto", "console", "json"]) -> None:
     ], foreign_pre_chain=shared))  # fmt: skip
     handler.addFilter(_without_quotes)
     logging.basicConfig(handlers=[handler], level=max(number, logging.WARNING), force=True)
+
+
+def set_up_for_answer() -> None:
+    """Set the log of a command up whose answer goes to standard output."""
+    structlog.configure(
+        processors=[*structlog.get_config()["processors"][:-1], *_for_people()],
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+    )
+
+
+def _for_people() -> list[structlog.typing.Processor]:
+    """Lines with plain tracebacks: the default ones show local variables, and those may hold a token."""
+    return [
+        _fit_for_a_terminal,
+        structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+        ),
+    ]
 
 
 def _fit_for_a_terminal(_logger: object, _method: str, event: EventDict) -> EventDict:

@@ -38,6 +38,22 @@ class _Shadowed(Collector):
         yield family
 
 
+class _Reached(Collector):
+    """How often each bound was reached."""
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterable[Metric]:
+        """Give the counts as they are now."""
+        family = CounterMetricFamily(
+            "taskshim_limit_reached", "Times that a bound was reached", labels=("limit",)
+        )
+        for limit, count in list(self._counts.items()):
+            family.add_metric((limit,), count)
+        yield family
+
+
 class Metrics:
     """The process's metrics, in a registry of their own."""
 
@@ -89,11 +105,13 @@ class Metrics:
     def watch(
         self, *, dropped: Callable[[], int], under_way: Callable[[], int],
         shadowed: Mapping[tuple[str, str], int], legacy_callers: Callable[[], int],
+        reached: Mapping[str, int],
     ) -> None:  # fmt: skip
         """Read these at every scrape: audit events lost so far, client requests under way, and so on."""
         self.under_way.set_function(under_way)
         self.legacy_callers.set_function(legacy_callers)
         self.registry.register(_Shadowed(shadowed))
+        self.registry.register(_Reached(reached))
         self.registry.register(_Reading("taskshim_audit_dropped", "Audit events lost", dropped))
 
     def text(self) -> bytes:

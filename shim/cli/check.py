@@ -10,10 +10,11 @@ from pathlib import Path
 
 import click
 
+from shim.audit.log import set_up_for_answer
 from shim.audit.printable import printable
 from shim.callers.keys import KeyFileError, Keys
 from shim.callers.resolve import build_resolver
-from shim.cli.common import FOUND, config_option, fail, log_to_stderr, operator_errors, read_config
+from shim.cli.common import FOUND, config_option, fail, operator_errors, read_config
 from shim.cli.compare import differences
 from shim.cli.probe import describe
 from shim.cli.providers import answers, quiet_providers
@@ -44,7 +45,7 @@ def check(config_file: Path | None, *, online: bool, strict: bool, accept: tuple
     Nothing is made or changed. The exit code is 1 where --online finds a server that cannot be told or
     that is not what the config says, and with --strict where there is a warning.
     """
-    log_to_stderr()
+    set_up_for_answer()
     config = read_config(config_file, {})
     dialects = load_dialects(config.mappings.files)
     _files(config)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import click
-import structlog
 
 from shim.callers.keys import KeyFileError
 from shim.config import Config, ConfigError, load_config
@@ -43,11 +42,6 @@ def read_config(
         return load_config(config_file, os.environ, overrides, upstream_needed=upstream_needed)
     except ConfigError as exc:
         fail(str(exc))
-
-
-def log_to_stderr() -> None:
-    """Keep the log out of an answer that goes to standard output."""
-    structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
 
 
 def fail(message: str) -> NoReturn:

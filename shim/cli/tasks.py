@@ -9,11 +9,12 @@ from typing import Any
 import click
 
 from shim.audit.events import TaskPurged
+from shim.audit.log import set_up_for_answer
 from shim.audit.sink import FileSink, NullSink, new_instance
-from shim.cli.common import config_option, fail, log_to_stderr, operator_errors, read_config
+from shim.cli.common import config_option, fail, operator_errors, read_config
 from shim.cli.ledger_file import Filter, LedgerFileError, check, reading
-from shim.cli.text import columns, duration, moment
-from shim.clock import SystemClock
+from shim.cli.text import columns, moment
+from shim.clock import SystemClock, duration
 from shim.config import Config
 from shim.hub.status import Status
 from shim.ledger.records import InputRow, TaskRow
@@ -102,7 +103,7 @@ def prune(config_file: Path | None, ledger: Path | None) -> None:
     Ended tasks lose their payload first and their row later; a task that has not ended goes only when it
     is older than tasks.max_age_ms. The shim must not run.
     """
-    log_to_stderr()
+    set_up_for_answer()
     config = _config(config_file, ledger)
     try:
         check(config.ledger.path)

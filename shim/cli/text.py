@@ -1,4 +1,4 @@
-"""Text for a terminal: rows in columns, times, durations."""
+"""Text for a terminal: rows in columns, times."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from shim.audit.printable import printable
 
 _CELL_CHARS = _LINE_CHARS = 2_000
-_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 
 
 def columns(rows: Iterable[Sequence[str]], indent: str = "") -> list[str]:
@@ -27,11 +26,3 @@ def lines_of(texts: Iterable[str]) -> str:
 def moment(at_ms: int | None) -> str:
     """Write a time in UTC to the second; `-` for none."""
     return "-" if at_ms is None else f"{datetime.fromtimestamp(at_ms // 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def duration(length_ms: int) -> str:
-    """Write a length of time in its largest whole unit."""
-    for unit_ms, name in _UNITS:
-        if length_ms >= unit_ms:
-            return f"{length_ms // unit_ms} {name}"
-    return f"{max(length_ms, 0)} ms"

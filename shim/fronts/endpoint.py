@@ -78,7 +78,11 @@ class Endpoint:
         message: Message | None = None
         try:
             if self._under_way > self._config.limits.concurrent_requests:
-                raise too_many("limits.concurrent_requests is reached", retry_after_s=1)
+                raise too_many(
+                    "limits.concurrent_requests is reached",
+                    limit="limits.concurrent_requests",
+                    retry_after_s=1,
+                )
             route = None if self._metadata.served_at(http.path) else self._guard.route(http)
             origin = self._guard.origin(http)
             if http.method == hdrs.METH_OPTIONS:
@@ -157,6 +161,8 @@ class Endpoint:
             fault = internal()
         if fault.reason is not None and trace.outcome is None:
             trace.denied(fault.reason)
+        if fault.limit is not None:
+            trace.reached(fault.limit)
         trace.code = fault.code
         message_id = message.id if isinstance(message, Request) else None
         status = status_of_fault(fault, Era(trace.era or Era.MODERN))

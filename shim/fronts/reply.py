@@ -242,6 +242,7 @@ class Reply:
                 raise
             return False
         except TimeoutError:
+            self._trace.reached("limits.slow_reader_ms")
             if self._request.transport is not None:
                 self._request.transport.abort()
             if not self._goes_on():

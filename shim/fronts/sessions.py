@@ -63,8 +63,9 @@ class ClientSessions:
         idle_since_ms = self._clock.now_ms() - self._config.sessions.idle_ms
         if await self._ledger.close_idlest(ctx.caller.key, idle_since_ms) is None:
             raise too_many(
-                "too many open sessions of this caller (limits.sessions_per_caller)", retry_after_s=60
-            )
+                "too many open sessions of this caller (limits.sessions_per_caller)",
+                limit="limits.sessions_per_caller", retry_after_s=60,
+            )  # fmt: skip
         ctx.trace.event("session.closed", side="client", reason="idle")
 
     def fill(self, ctx: Context, params: Members) -> None:

@@ -154,7 +154,8 @@ class Subscriptions:
             raise missing_capability()
         if wanted.count() > (at_most := self._config.limits.subscriptions_per_stream):
             raise invalid_params(
-                f"params.{FILTER}: names more than limits.subscriptions_per_stream = {at_most}"
+                f"params.{FILTER}: names more than limits.subscriptions_per_stream = {at_most}",
+                limit="limits.subscriptions_per_stream",
             )
         return wanted
 
@@ -203,6 +204,7 @@ class Subscriptions:
                 params = tagged(rawjson.members(write_task(self._dialect, task)), listen_id)
                 await reply.event(write_notification(EVERY_TASK, params))
             if news.overflown:
+                self._tasks.room.sink.reached["limits.queue_per_stream"] += 1
                 raise SlowReader("more is announced than the client reads")
             while news.waiting:
                 message = news.waiting.pop(next(iter(news.waiting)))

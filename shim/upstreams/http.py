@@ -13,7 +13,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from shim.wire.era import Era
-from shim.wire.errors import UpstreamFault
+from shim.wire.errors import UpstreamFault, frame_too_large
 from shim.wire.probe import contradicts
 from shim.wire.sse import Frame, SseFrameTooLarge, SseParser
 
@@ -204,7 +204,7 @@ class Link:
             size += len(chunk)
             if size > self.limits.frame_bytes:
                 response.close()
-                raise UpstreamFault(-32603, "the upstream's answer is larger than limits.frame_bytes", 502)
+                raise frame_too_large("the upstream's answer is larger than limits.frame_bytes")
             chunks.append(chunk)
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
@@ -216,9 +216,7 @@ class Link:
                 frames = parser.feed(chunk)
             except SseFrameTooLarge as exc:
                 response.close()
-                raise UpstreamFault(
-                    -32603, "a frame of the upstream is larger than limits.frame_bytes", 502
-                ) from exc
+                raise frame_too_large("a frame of the upstream is larger than limits.frame_bytes") from exc
             for frame in frames:
                 yield frame
         for frame in parser.finish():

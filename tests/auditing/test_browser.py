@@ -20,7 +20,7 @@ WIDTHS = (360, 1280)
 SCHEMES = ("light", "dark")
 
 pytestmark = [
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(900),
     pytest.mark.skipif(FOUND is None and REQUIRED not in os.environ, reason="there is no browser"),
 ]
 

@@ -26,7 +26,6 @@ from tests.auditing.course import HOSTILE
 from tests.auditing.world import START, Run, busy, lines
 
 PATIENCE_S = 240
-pytestmark = pytest.mark.timeout(300)
 COMMAND = [sys.executable, "-c", "from shim.cli.main import cli; cli()", "audit", "follow"]
 
 

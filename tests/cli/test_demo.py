@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from shim.cli import demo as command
 from shim.demo.clients import Outcome
 from shim.demo.script import SCENES, Scene
+from tests.ports import free_port
 
 RUN = (sys.executable, "-c", "from shim.cli.main import cli; cli()")
 
@@ -64,7 +65,7 @@ def test_says_in_one_line_that_a_port_is_taken():
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not there")
 async def test_its_lines_can_be_pasted():
     demo = await asyncio.create_subprocess_exec(
-        *RUN, "demo", "--keep", "--port", str(free_port()), stdout=asyncio.subprocess.PIPE
+        *RUN, "demo", "--keep", "--port", str(free_port(beside=3)), stdout=asyncio.subprocess.PIPE
     )
     try:
         blocks = await printed_blocks(demo.stdout)
@@ -121,16 +122,3 @@ def became_a_task(answers):
     assert first["result"]["status"] in {"working", "completed"}
     assert last["result"]["status"] == "completed"
     assert last["result"]["result"]["content"][0]["text"] == "Resized 4 images."
-
-
-def free_port():
-    """Give a port that is free now, with free ones after it."""
-    while True:
-        with socket.create_server(("127.0.0.1", 0)) as first:
-            port = first.getsockname()[1]
-            try:
-                for more in (1, 2, 3):
-                    socket.create_server(("127.0.0.1", port + more)).close()
-            except OSError:
-                continue
-            return port

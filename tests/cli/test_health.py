@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from shim.app import running
 from shim.cli.health import health
-from tests.crash.serving import free_port
+from tests.ports import free_port
 from tests.scripted import Scripted
 from tests.shim import config_for
 

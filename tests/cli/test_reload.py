@@ -10,7 +10,8 @@ import pytest
 
 from shim.reload import is_live
 from tests.client import ModernClient
-from tests.crash.serving import events, free_port, shim
+from tests.crash.serving import events, shim
+from tests.ports import free_port
 from tests.scripted import Scripted, text
 
 ORIGIN = {"Origin": "https://app.example"}

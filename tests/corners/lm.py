@@ -19,7 +19,7 @@ from typing import Any
 
 from shim.app import App, running
 from tests.client import MODERN, TASKS_EXTENSION, LegacyClient, ModernClient
-from tests.corners.ml import ALICE, HandClock, accept
+from tests.corners.ml import ALICE, HandClock, accept, breath
 from tests.scripted import Scriptable, Scripted, tool
 from tests.shim import config_for
 
@@ -136,7 +136,7 @@ class Corner:
         await self.upstream.wait("tools/call", before + 1)
         while not creating.done():
             self.clock.advance(1_001)
-            await asyncio.sleep(0)
+            await breath(self.app)
         return str((await creating).result["task"]["taskId"])
 
     async def get(self, task_id: str = "task-1") -> Any:
@@ -155,6 +155,7 @@ class Corner:
         while not work.done():
             self.clock.advance(1_001)
             await asyncio.wait((work,), timeout=0.01)
+            await breath(self.app)
         return await work
 
     def events(self, name: str) -> list[dict[str, Any]]:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import aiohttp
+
 from shim.app import App, running
 from tests.client import RELATED_TASK, ModernClient
 from tests.planted import MARK
@@ -47,7 +49,7 @@ class HandClock:
 
     async def slept(self, duration_ms: float) -> None:
         """Wait until somebody sleeps who is due in exactly so much time."""
-        while self._now_ms + duration_ms not in [due_ms for due_ms, _ in self._sleepers]:
+        while self._now_ms + duration_ms not in [due_ms for due_ms, one in self._sleepers if not one.done()]:
             self._asleep.clear()
             await self._asleep.wait()
 
@@ -114,6 +116,12 @@ async def corner(
         ModernClient(app.url, **{"headers": ALICE, **(client or {})}) as modern,
     ):
         yield Corner(upstream, app, modern, clock, folder / "audit.jsonl")
+
+
+async def breath(app: App) -> None:
+    """Let the shim do what is due: while a request goes there and back, on a machine of any speed."""
+    async with aiohttp.ClientSession() as http, http.get(f"{app.admin_url}/healthz") as answer:
+        await answer.read()
 
 
 def about(task_id: str) -> dict[str, Any]:

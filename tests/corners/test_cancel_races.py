@@ -95,7 +95,6 @@ async def stage(folder: Path, *, modern: bool) -> AsyncIterator[tuple[Server, Ap
 Create = Callable[[], Any]
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.rule("HUB-1", "HUB-2", "LM-CANCEL", "ML-CANCEL")
 @pytest.mark.parametrize("corner", ["LM", "ML", "MM"])
 async def test_the_end_that_was_shown_first_stays(corner: str, tmp_path: Path) -> None:

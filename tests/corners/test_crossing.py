@@ -1,6 +1,5 @@
 """docs/crossing.md says what is so: each method goes through each corner, each loss stands there."""
 
-import asyncio
 import re
 from pathlib import Path
 from typing import Any
@@ -58,7 +57,7 @@ async def crossed(upstream: Scripted, client: ModernClient | LegacyClient, metho
     if method == "initialize":
         params |= {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c"}}
     before = len(upstream.seen(method))
-    async with asyncio.timeout(5), client.stream(method, params) as stream:
+    async with client.stream(method, params) as stream:
         streamed = stream.headers["Content-Type"].startswith("text/event-stream")
         if not streamed and (await stream.json()).get("error", {}).get("code") == NOT_FOUND:
             return "-"

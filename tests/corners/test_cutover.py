@@ -7,7 +7,7 @@ import pytest
 
 from shim.steering import Left, in_the_way
 from tests.client import LegacyClient, ModernClient
-from tests.corners.ml import ALICE, HandClock, accept, elicit
+from tests.corners.ml import ALICE, HandClock, accept, breath, elicit
 from tests.corners.two import BOB, pair, ran
 from tests.scripted import Error, task, text, tool
 
@@ -198,7 +198,7 @@ async def test_a_result_that_nobody_fetched_is_kept_before_its_server_goes(tmp_p
         both.app.reload(both.config("new", drain=("old",)))
         while not (await both.app.steering.status())["upstreams"]["old"]["can_be_switched_off"]:
             clock.advance(2_000)
-            await asyncio.sleep(0)
+            await breath(both.app)
         both.old.forget()
         both.old.on("tasks/result", Error(-32603, "gone"))
         assert (await client.request("ping", {})).status == 404

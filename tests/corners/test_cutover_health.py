@@ -1,6 +1,5 @@
 """A server that is down: new calls go to the fallback, nothing is sent twice (CUTOVER-FALLBACK)."""
 
-import asyncio
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -9,7 +8,7 @@ import pytest
 
 from shim.app import running
 from tests.client import LegacyClient, ModernClient
-from tests.corners.ml import ALICE, HandClock
+from tests.corners.ml import ALICE, HandClock, breath
 from tests.corners.two import config_of, events, new_server, old_server, pair, ran
 from tests.scripted import Broken, Raw
 
@@ -83,7 +82,7 @@ async def test_a_server_that_comes_back_gets_new_calls_again(tmp_path: Path) -> 
         async with old_server(port) as old:
             while not app.stands["old"].up:
                 clock.advance(60_000)
-                await asyncio.sleep(0)
+                await breath(app)
             assert {one.http_method for one in old.requests} == {"OPTIONS"}
             assert (await ran(client)).startswith("old")
     assert len(events(tmp_path, "upstream.up")) == 1

@@ -10,6 +10,7 @@ import pytest
 from shim.wire.era import Era
 from tests.client import ModernClient
 from tests.corners.ml import ALICE, Corner, corner
+from tests.corners.mm import until
 from tests.scripted import Error, Hang, Raw, Scripted, task, text, tool
 
 AGAIN_MS = 60_000
@@ -26,8 +27,11 @@ def verdicts(ml: Corner) -> list[str]:
 
 async def heard(ml: Corner, count: int) -> None:
     """Wait until that many verdicts are in the log."""
-    while len(verdicts(ml)) < count:
-        await ml.client.request("nothing")
+
+    async def told() -> bool:
+        return len(verdicts(ml)) >= count
+
+    await until(told)
 
 
 @pytest.mark.rule("ERA-PROBE")
@@ -38,6 +42,7 @@ async def test_a_verdict_is_dated_and_asked_for_again_after_a_while(
     async with corner(upstream, tmp_path, **AUTO) as ml:
         assert ml.app.prober.verdict is not None
         at_ms = ml.app.prober.verdict.at_ms
+        await ml.clock.slept(AGAIN_MS)
         ml.clock.advance(AGAIN_MS - 1)
         await ml.client.request("nothing")
         assert len(upstream.seen("server/discover")) == 1
@@ -53,18 +58,21 @@ async def test_a_verdict_is_dated_and_asked_for_again_after_a_while(
 
 @pytest.mark.rule("ERA-PROBE")
 async def test_what_proves_nothing_is_reported_and_not_kept(upstream: Scripted, tmp_path: Path) -> None:
-    upstream.once("POST", Raw(b"", 503))
+    upstream.once("server/discover", Raw(b"", 503), any_session=True)
     upstream.on("tools/call", text("hi"))
     async with corner(upstream, tmp_path, **AUTO) as ml:
         assert ml.app.prober.verdict is None
         assert (await ml.client.call("plain")).result["content"]
-        upstream.once("POST", Raw(b"", 429))
+        upstream.once("server/discover", Raw(b"", 429), any_session=True)
+        await ml.clock.slept(15_000)
         ml.clock.advance(15_000)
         await heard(ml, 2)
+        await ml.clock.slept(30_000)
         ml.clock.advance(30_000)
         await heard(ml, 3)
-        upstream.once("POST", Raw(b"", 401))
+        upstream.once("server/discover", Raw(b"", 401), any_session=True)
         kept = ml.app.prober.verdict
+        await ml.clock.slept(AGAIN_MS)
         ml.clock.advance(AGAIN_MS)
         await heard(ml, 4)
         assert kept is not None
@@ -176,7 +184,8 @@ async def test_a_server_of_another_era_leaves_the_tasks_what_they_were(
     upstream.on("tasks/get", task())
     async with corner(upstream, tmp_path, **AUTO) as ml:
         await ml.create()
-        upstream.once("POST", Raw(MODERN))
+        upstream.once("server/discover", Raw(MODERN), any_session=True)
+        await ml.clock.slept(AGAIN_MS)
         ml.clock.advance(AGAIN_MS)
         await heard(ml, 2)
         assert (await ml.get())["status"] == "working"

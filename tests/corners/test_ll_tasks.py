@@ -263,7 +263,7 @@ async def test_an_answer_that_the_server_could_not_take_is_delivered_later(
         async with client.stream("tasks/result", {"taskId": "task-1"}) as waiting:
             await result.send(question("task-1"))
             await waiting.message()
-            upstream.once("POST", Raw(b"busy", 503))
+            upstream.once(None, Raw(b"busy", 503))
             assert (await client.respond("q-1", YES)).status == 202
             again = await upstream.wait(None, 2)
             assert (again.id, again.message["result"]["action"]) == ("q-1", "accept")

@@ -11,8 +11,7 @@ from tests.client import LegacyClient, OpenStream
 from tests.corners.lm import DISCOVER, Corner, asks, corner, made, seen_as
 from tests.corners.ml import ALICE, accept
 from tests.scripted import Error, Raw, Scripted, Seen, Stream, text
-
-pytestmark = pytest.mark.timeout(8)
+from tests.shim import config_for
 
 FORGED = {"Authorization": "Bearer eyJhbGciOiJub25lIn0.eyJpc3MiOiJpIiwic3ViIjoiYSJ9.ZmFrZQ"}
 GENUINE = {"Authorization": "Bearer eyJhbGciOiJub25lIn0.eyJpc3MiOiJpIiwic3ViIjoiYSJ9.cmVhbA"}
@@ -190,15 +189,17 @@ async def test_garbage_behind_a_handle_fails_the_task(
 async def test_an_answer_that_never_ends_is_given_up(
     modern_upstream: Scripted, tmp_path: Path, body: bytes
 ) -> None:
-    async with corner(
-        modern_upstream, tmp_path, upstream={"dialect": "sep-2663", "answer_timeout_ms": 200}
-    ) as lm:
+    patient, brief = (
+        config_for(modern_upstream.url, tmp_path, upstream={"dialect": "sep-2663", "answer_timeout_ms": ms})
+        for ms in (60_000, 200)
+    )
+    async with corner(modern_upstream, tmp_path) as lm:
         await lm.create()
         stream = modern_upstream.stream("tasks/get")
-        looking = asyncio.create_task(lm.client.tasks("get", "task-1"))
-        await stream.opened()
         await stream.write(body)
-        reply = await looking
+        lm.app.reload(brief)
+        reply = await lm.client.tasks("get", "task-1")
+        lm.app.reload(patient)
         assert (await lm.get())["status"] == "working"
     assert reply.error["code"] == -32603
 

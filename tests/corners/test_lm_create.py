@@ -83,6 +83,7 @@ async def test_the_handle_comes_when_it_is_due(
     async with corner(modern_upstream, tmp_path, tasks={"handle_after_ms": wait_ms}) as lm:
         creating = asyncio.create_task(lm.client.call("run", task={}))
         await call.opened()
+        await lm.clock.slept(wait_ms)
         lm.clock.advance(wait_ms - 1)
         assert (await lm.client.request("ping")).result == {}
         assert not creating.done()

@@ -1,6 +1,5 @@
 """LM-MRTR: questions in the middle of a plain call are asked on its own stream, and the call goes on."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +128,7 @@ async def test_a_call_that_is_called_off_while_it_asks_is_not_sent_again(
         async with lm.client.stream("tools/call", {"name": "run"}, id="c-1") as stream:
             question = await stream.message()
             await lm.client.notify("notifications/cancelled", {"requestId": "c-1"})
-            assert await asyncio.wait_for(stream.rest(), 10) == []
+            assert await stream.rest() == []
         late = await lm.client.respond(question["id"], accept())
     assert late.status == 202
     assert len(modern_upstream.seen("tools/call")) == 1

@@ -61,7 +61,7 @@ async def test_a_clients_cancel_closes_the_question(upstream: Scripted, tmp_path
 async def test_an_answer_on_its_way_is_dropped_when_the_task_ends(upstream: Scripted, tmp_path: Path) -> None:
     async with corner(upstream, tmp_path) as ml:
         await asked(ml)
-        upstream.once("POST", Raw(b"", 503))
+        upstream.once(None, Raw(b"", 503))
         answers = {"elicitation-1": accept(ok=True)}
         assert (await ml.client.tasks("update", "task-1", inputResponses=answers)).result == ACK
         await upstream.response_to(9)

@@ -89,7 +89,7 @@ async def test_a_session_taken_up_again_hears_of_its_next_task(upstream: Scripte
         await ml.create()
         await (await upstream.get_stream()).send(elicit(1, "task-1"))
         await ml.until("task-1", "input_required")
-        upstream.once("POST", Error(-32603, status=503))
+        upstream.once(None, Error(-32603, status=503))
         await ml.client.tasks("update", "task-1", inputResponses={"elicitation-1": accept(ok=True)})
         await upstream.response_to(1)
     async with corner(upstream, tmp_path, **sections) as ml:

@@ -41,7 +41,7 @@ async def test_one_404_alone_loses_nothing(upstream: Scripted, tmp_path: Path, s
     upstream.on("tasks/get", known)
     async with corner(upstream, tmp_path, sessions=NO_SPARES) as ml:
         await ml.create()
-        upstream.once("POST", Raw('{"error": "Session not found"}', status))
+        upstream.once("tasks/get", Raw('{"error": "Session not found"}', status))
         assert (await ml.get())["status"] == "working"
     assert len(upstream.seen("initialize")) == 1
     assert not ml.events("session.lost")

@@ -227,7 +227,7 @@ async def test_an_answer_waits_for_the_upstream_and_is_delivered_once(
         await ml.create()
         await (await upstream.get_stream()).send(elicit(9, "task-1"))
         await ml.until("task-1", "input_required")
-        upstream.once("POST", Error(-32603, status=503))
+        upstream.once(None, Error(-32603, status=503))
         answers = {"elicitation-1": accept(ok=True), "unknown": accept()}
         assert (await ml.client.tasks("update", "task-1", inputResponses=answers)).result == ACK
         assert (await ml.client.tasks("update", "task-1", inputResponses=answers)).result == ACK

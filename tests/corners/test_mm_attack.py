@@ -10,8 +10,6 @@ import pytest
 from tests.corners.mm import TASK, corner, handle, shown, until
 from tests.scripted import Raw, Seen
 
-pytestmark = pytest.mark.timeout(8)
-
 OTHER = "5b0c2f7e-5f6c-4a52-9d56-2a5d3f7f0c99"
 
 

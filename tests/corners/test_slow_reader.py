@@ -105,7 +105,8 @@ async def test_a_large_answer_that_nobody_reads_is_given_up(
     answer = b'{"jsonrpc":"2.0","id":%b,"result":%b}'
     upstream.on("tools/call", lambda seen: Raw(answer % (json.dumps(seen.id).encode(), big)))
     limits = {"slow_reader_ms": PATIENCE_MS, "frame_bytes": 64 * MEGA}
-    config = config_for(upstream.url, tmp_path, upstream={"dialect": "experimental"}, limits=limits)
+    legacy = {"dialect": "experimental"}
+    config = config_for(upstream.url, tmp_path, upstream=legacy, limits=limits)
     async with running(config) as app, LegacyClient(app.url) as client:
         await client.initialize()
         params = b'"params":{"name":"plain"%b}}'
@@ -121,6 +122,7 @@ async def test_a_large_answer_that_nobody_reads_is_given_up(
             while ("tools/call", "disconnected") not in outcomes(tmp_path):  # noqa: ASYNC110 - a file
                 await asyncio.sleep(0.01)
             assert await shed(raw.reader) < AT_MOST
+        app.reload(config_for(upstream.url, tmp_path, upstream=legacy, limits={"frame_bytes": 64 * MEGA}))
         # one that reads, however slowly, gets all of it
         async with wire(app.url, receive_bytes=65_536) as raw:
             await raw.send(post(body, *lines))

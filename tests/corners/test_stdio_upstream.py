@@ -297,7 +297,7 @@ async def test_a_modern_client_that_leaves_calls_its_request_off(tmp_path: Path)
 
 @pytest.mark.rule("ERA-PROBE")
 async def test_silence_to_a_probe_is_a_legacy_servers(tmp_path: Path) -> None:
-    upstream = {"answer_timeout_ms": 2_000}
+    upstream = {"answer_timeout_ms": 8_000}
     async with shim(tmp_path, "silent", upstream) as url, LegacyClient(url, headers=ANN) as client:
         await client.initialize()
         assert said(await client.call("pid"))

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -59,10 +58,3 @@ def events(folder: Path, name: str) -> list[dict[str, Any]]:
         if event["event"] == name:
             found.append(event)
     return found
-
-
-def free_port() -> int:
-    """Give a port that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])

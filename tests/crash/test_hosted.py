@@ -10,7 +10,8 @@ from shim.demo import modern
 from shim.demo.jobs import Job, Json
 from shim.demo.tools import TOOLS, Tool, text
 from tests.client import LegacyClient, ModernClient
-from tests.crash.serving import free_port, shim
+from tests.crash.serving import shim
+from tests.ports import free_port
 
 ANN = {"Authorization": "Bearer ann"}
 YES = {"action": "accept", "content": {"confirm": True}}
@@ -32,7 +33,6 @@ async def ended(client: LegacyClient, task_id: str) -> Any:
 
 
 @pytest.mark.rule("DUR-1", "DUR-2", "LM-INIT", "LM-CREATE", "LM-INPUT", "LM-CANCEL", "LM-LIST")
-@pytest.mark.timeout(120)
 async def test_what_old_clients_had_is_there_after_a_kill(tmp_path: Path) -> None:
     runner, upstream = await modern.start(poll_interval_ms=50, tools={**TOOLS, "dawdle": DAWDLE})
     port = free_port()

@@ -13,7 +13,8 @@ import pytest
 
 from shim.demo import experimental
 from tests.crash.clients import Told, hold, work_legacy, work_modern
-from tests.crash.serving import events, free_port, shim
+from tests.crash.serving import events, shim
+from tests.ports import free_port
 
 ROUNDS = int(os.environ.get("TASKSHIM_CRASH_ROUNDS", "10"))
 KILLS_OF_A_LEDGER = 5
@@ -25,7 +26,7 @@ FEW = 60
 
 
 @pytest.mark.rule("DUR-1", "DUR-2", "DUR-5", "DUR-7", "LL-RECORD", "ML-CREATE-REPLY")
-@pytest.mark.timeout(60 + 20 * ROUNDS)
+@pytest.mark.timeout(120 + 60 * ROUNDS)
 async def test_nothing_a_client_was_told_is_lost(tmp_path: Path) -> None:
     dice = random.Random(20260728)  # noqa: S311 - moments, not secrets
     runner, upstream = await experimental.start(poll_interval_ms=20)

@@ -9,7 +9,8 @@ import pytest
 from tests.client import ModernClient
 from tests.corners.ml import accept, elicit
 from tests.crash.clients import ANN
-from tests.crash.serving import events, free_port, shim
+from tests.crash.serving import events, shim
+from tests.ports import free_port
 from tests.scripted import Raw, Scripted, Seen, Stream, sse_event, task, tool
 
 LOST = "the server waits for input, but its question was lost"
@@ -94,15 +95,16 @@ async def test_after_a_kill_it_is_reported_as_lost(
 @pytest.mark.rule("DUR-2", "ML-INPUT")
 async def test_after_a_stop_it_is_shown_and_answered(upstream: Scripted, tmp_path: Path) -> None:
     server, port = Asking(upstream), free_port()
+    options = {"question_wait_ms": 600_000}
     async with ModernClient(f"http://127.0.0.1:{port}/mcp", headers=ANN) as client:
-        async with shim(upstream.url, tmp_path, port) as process:
+        async with shim(upstream.url, tmp_path, port, **options) as process:
             await client.call("run")
             await client.tasks("get", "task-1")
             await upstream.wait("tasks/result")
             process.send_signal(signal.SIGTERM)
             assert await process.wait() == 0
         await server.ask(elicit("q", "task-1"))
-        async with shim(upstream.url, tmp_path, port) as process:
+        async with shim(upstream.url, tmp_path, port, **options) as process:
             seen = await until(client, "status", "input_required")
             [key] = seen["inputRequests"]
             await client.tasks("update", "task-1", inputResponses={key: accept(ok=True)})

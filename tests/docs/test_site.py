@@ -19,7 +19,7 @@ from shim.wire import errors
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.timeout(300)  # the first test builds the site
+pytestmark = pytest.mark.timeout(900)  # the first test builds the site
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 Json = dict[str, Any]
-JOB_TIMEOUT_S = 45
+JOB_TIMEOUT_S = 240
 CONTENT = {
     "name": "Ada", "context": "the sea", "color": "blue", "response": "yes", "email": "ada@example.com",
 }  # fmt: skip

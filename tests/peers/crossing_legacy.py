@@ -127,7 +127,7 @@ async def connect(
             if told["method"] in jobs.CHANGES:
                 heard.came(told["method"], told.get("params") or {})
 
-    timeout = httpx.Timeout(30, read=120)
+    timeout = httpx.Timeout(120)
     hooks = {"response": [note]}
     async with (
         httpx.AsyncClient(headers=headers, timeout=timeout, event_hooks=hooks) as http,

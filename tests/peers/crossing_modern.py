@@ -58,7 +58,7 @@ class Callbacks:
             if response.request.method == "GET":
                 self.listening.set()
 
-        timeout = httpx2.Timeout(30, read=120)
+        timeout = httpx2.Timeout(120)
         return httpx2.AsyncClient(**{**options, "timeout": timeout, "event_hooks": {"response": [note]}})
 
     async def elicit(self, _: Any, params: t.ElicitRequestParams) -> t.ElicitResult:

@@ -427,7 +427,7 @@ async def run(url: str, names: list[str], headers: dict[str, str]) -> None:
     for name in names:
         connection = Connection(url, headers)
         try:
-            outcome = await asyncio.wait_for(JOBS[name](connection), 60)
+            outcome = await asyncio.wait_for(JOBS[name](connection), 240)
         except BaseException:
             with contextlib.suppress(ValueError):
                 print(f"{name} broke after {json.dumps(connection.recorder.messages())}", file=sys.stderr)  # noqa: T201 - its log

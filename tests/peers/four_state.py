@@ -185,7 +185,7 @@ async def four_state_client(url: str, key: str, *jobs: str) -> dict[str, Any]:
     """Run jobs, each with a session of its own; gives {job: outcome}."""
     outcomes = {}
     for job in jobs or JOBS:
-        async with asyncio.timeout(40), Ttl("four-state", url, key) as client:
+        async with Ttl("four-state", url, key) as client:
             outcomes[job] = await JOBS[job](client)
     return outcomes
 

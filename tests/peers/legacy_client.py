@@ -26,7 +26,7 @@ from mcp.shared.message import SessionMessage
 
 TERMINAL = {"completed", "failed", "cancelled"}
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
-LAST_NOTICE_S = 1.0
+LAST_NOTICE_S = 20.0
 
 
 class Transcript:
@@ -72,7 +72,7 @@ class Transcript:
 
     async def first_notice(self) -> None:
         """Wait for the first notification."""
-        async with asyncio.timeout(10), self.news:
+        async with asyncio.timeout(120), self.news:
             await self.news.wait_for(lambda: self.notifications)
 
     async def last_notices(self) -> None:
@@ -122,7 +122,7 @@ class Connection:
             assert self.session_id is not None
             headers |= {"mcp-session-id": self.session_id, "mcp-protocol-version": "2025-11-25"}
         client = httpx.AsyncClient(
-            headers=headers, timeout=httpx.Timeout(30, read=120), event_hooks={"response": [self._note]}
+            headers=headers, timeout=httpx.Timeout(120), event_hooks={"response": [self._note]}
         )
         async with (
             client,
@@ -138,7 +138,7 @@ class Connection:
         ):
             if not resume:
                 await session.initialize()
-                await asyncio.wait_for(self._listening.wait(), 10)
+                await asyncio.wait_for(self._listening.wait(), 120)
             yield session
             await self.transcript.last_notices()
 
@@ -452,7 +452,7 @@ async def run(url: str, names: list[str], headers: dict[str, str]) -> dict[str, 
         transcript = Transcript()
         connection = Connection(url, headers, transcript)
         try:
-            outcome = await asyncio.wait_for(JOBS[name](connection), 60)
+            outcome = await asyncio.wait_for(JOBS[name](connection), 240)
         except BaseException:
             print(f"{name} broke after {json.dumps(transcript.show(None))}", file=sys.stderr)  # noqa: T201 - its log
             raise

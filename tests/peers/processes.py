@@ -144,7 +144,7 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
         process.terminate()
         try:
-            await asyncio.wait_for(process.wait(), 5)
+            await asyncio.wait_for(process.wait(), 60)
         except TimeoutError:
             process.kill()
             await process.wait()

@@ -6,7 +6,6 @@ through the shim; several scenarios that it fails directly pass, because the shi
 
 import asyncio
 import json
-import socket
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from shim.app import running
 from tests.peers import conformance as suite
 from tests.peers.test_conformance_legacy import SCENARIOS
+from tests.ports import free_port
 from tests.shim import config_for
 
 SERVED_BY_THE_SHIM = frozenset({
@@ -28,14 +28,13 @@ SERVED_BY_THE_SHIM = frozenset({
 async def test_a_scenario_that_the_server_passes_is_passed_by_the_shim(
     scenario: str, modern_url: str, tmp_path: Path
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
     listen = {"port": port, "allowed_origins": (f"http://localhost:{port}", f"http://127.0.0.1:{port}")}
     config = config_for(modern_url, tmp_path, upstream={"dialect": "sep-2663"}, listen=listen)
     async with running(config) as app:
         direct, through = await asyncio.gather(
-            suite.run_scenario(modern_url, scenario, suite.LEGACY_VERSION, timeout_s=60),
-            suite.run_scenario(app.url, scenario, suite.LEGACY_VERSION, timeout_s=60),
+            suite.run_scenario(modern_url, scenario, suite.LEGACY_VERSION, timeout_s=240),
+            suite.run_scenario(app.url, scenario, suite.LEGACY_VERSION, timeout_s=240),
         )
     if scenario in SERVED_BY_THE_SHIM or suite.passed(direct):
         assert suite.passed(through)

@@ -1,13 +1,13 @@
 """The official suite's 2025-11-25 scenarios: the same checks through the shim as without it (LL-1)."""
 
 import asyncio
-import socket
 from pathlib import Path
 
 import pytest
 
 from shim.app import running
 from tests.peers import conformance as suite
+from tests.ports import free_port
 from tests.shim import config_for
 
 SCENARIOS = (
@@ -60,14 +60,13 @@ async def test_no_scenario_is_left_out() -> None:
 async def test_a_scenario_gives_the_same_checks_through_the_shim(
     scenario: str, legacy_url: str, tmp_path: Path
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
     # the suite calls from a page of the server's own address, which the operator has to allow (ORIGIN)
     listen = {"port": port, "allowed_origins": (f"http://localhost:{port}", f"http://127.0.0.1:{port}")}
     async with running(config_for(legacy_url, tmp_path, listen=listen)) as app:
         direct, through = await asyncio.gather(
-            suite.run_scenario(legacy_url, scenario, suite.LEGACY_VERSION, timeout_s=60),
-            suite.run_scenario(app.url, scenario, suite.LEGACY_VERSION, timeout_s=60),
+            suite.run_scenario(legacy_url, scenario, suite.LEGACY_VERSION, timeout_s=240),
+            suite.run_scenario(app.url, scenario, suite.LEGACY_VERSION, timeout_s=240),
         )
     assert [(check.id, check.status) for check in through] == [(check.id, check.status) for check in direct]
     assert suite.passed(through)

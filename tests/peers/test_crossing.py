@@ -21,7 +21,7 @@ from tests.peers.processes import crossing_client, legacy_server, modern_server
 from tests.peers.test_fastmcp import ALICE
 from tests.shim import config_for
 
-pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.peers
 
 
 @dataclass(frozen=True)

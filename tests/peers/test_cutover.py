@@ -91,7 +91,6 @@ def events(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.rule("CUTOVER-RULES", "CUTOVER-STAY")
-@pytest.mark.timeout(300)
 async def test_callers_move_over_and_back_under_load(
     legacy_python: Path, fastmcp_python: Path, tmp_path: Path
 ) -> None:
@@ -125,7 +124,6 @@ async def test_callers_move_over_and_back_under_load(
 
 
 @pytest.mark.rule("CUTOVER-DRAIN")
-@pytest.mark.timeout(300)
 async def test_the_old_server_is_drained_and_taken_away(
     legacy_python: Path, fastmcp_python: Path, tmp_path: Path
 ) -> None:
@@ -167,7 +165,6 @@ async def test_the_old_server_is_drained_and_taken_away(
 
 
 @pytest.mark.rule("CUTOVER-FALLBACK")
-@pytest.mark.timeout(300)
 async def test_half_way_only_what_was_on_the_old_server_fails(
     legacy_python: Path, fastmcp_python: Path, tmp_path: Path
 ) -> None:

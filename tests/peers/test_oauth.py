@@ -1,7 +1,6 @@
 """The SDKs' own OAuth across the shim: discovery, registration, consent, token, step-up, a new token."""
 
 import json
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 
 from shim.app import running
 from tests.peers.processes import oauth_authority, oauth_client, oauth_server
+from tests.ports import free_port
 from tests.shim import config_for
 
 pytestmark = [pytest.mark.peers, pytest.mark.rule("ERRORS", "OWN-ID")]
@@ -17,9 +17,8 @@ pytestmark = [pytest.mark.peers, pytest.mark.rule("ERRORS", "OWN-ID")]
 
 @pytest.fixture
 def public_url() -> str:
-    """The address at which the shim will be; free a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+    """The address at which the shim will be."""
+    return f"http://127.0.0.1:{free_port()}/mcp"
 
 
 def introspecting(authority: str, public_url: str) -> dict[str, Any]:

@@ -13,9 +13,10 @@ import pytest_asyncio
 
 from shim.app import running
 from tests.client import LegacyClient, ModernClient
-from tests.crash.serving import events, free_port, shim
+from tests.crash.serving import events, shim
 from tests.peers.processes import fastmcp_client, legacy_client, legacy_server, modern_server
 from tests.peers.test_fastmcp import ALICE, BROKEN, NAME, OUTCOMES, said
+from tests.ports import free_port
 from tests.shim import config_for
 
 pytestmark = pytest.mark.peers

@@ -15,14 +15,15 @@ import pytest_asyncio
 
 from shim.app import running
 from tests.client import ModernClient
-from tests.crash.serving import free_port, shim
+from tests.crash.serving import shim
 from tests.peers.processes import visit
 from tests.peers.test_fastmcp import ALICE
 from tests.peers.test_promote import DIALECTS, server
+from tests.ports import free_port
 from tests.shim import config_for
 
 pytestmark = [
-    pytest.mark.peers, pytest.mark.timeout(600), pytest.mark.rule("PROMOTE-1", "PROMOTE-2", "PROMOTE-3"),
+    pytest.mark.peers, pytest.mark.rule("PROMOTE-1", "PROMOTE-2", "PROMOTE-3"),
 ]  # fmt: skip
 
 HALF_S = 10

@@ -13,8 +13,9 @@ import pytest
 from tests.client import LegacyClient, ModernClient
 from tests.corners.ml import accept
 from tests.crash.clients import ANN
-from tests.crash.serving import events, free_port, shim
+from tests.crash.serving import events, shim
 from tests.peers.processes import legacy_server
+from tests.ports import free_port
 
 pytestmark = pytest.mark.peers
 ENDED = {"completed", "failed", "cancelled"}
@@ -48,7 +49,7 @@ async def upstream_says(url: str, folder: Path, task_id: str, status: str) -> No
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=lambda end: end.name)
 async def test_a_question_while_no_shim_runs(legacy_url: str, tmp_path: Path, end: signal.Signals) -> None:
     port, go = free_port(), tmp_path / "go"
-    options: dict[str, Any] = {"question_wait_ms": 1_000}
+    options: dict[str, Any] = {"question_wait_ms": 1_000 if end is signal.SIGKILL else 600_000}
     async with ModernClient(f"http://127.0.0.1:{port}/mcp", headers=ANN) as client:
         async with shim(legacy_url, tmp_path, port, **options) as process:
             task_id = (await client.call("ask_twice", {"file": str(go)})).result["taskId"]
@@ -103,7 +104,7 @@ async def test_the_server_restarts(legacy_python: Path, tmp_path: Path) -> None:
     async with AsyncExitStack() as first:
         url = await first.enter_async_context(server())
         async with (
-            shim(url, tmp_path, port, lost_confirm_ms=200),
+            shim(url, tmp_path, port, lost_confirm_ms=5_000),
             ModernClient(f"http://127.0.0.1:{port}/mcp", headers=ANN) as client,
         ):
             made = [await client.call("slow_compute", {"seconds": 600}) for _ in range(3)]

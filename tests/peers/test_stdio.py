@@ -44,7 +44,6 @@ def config_of(folder: Path, python: Path, era: str) -> Path:
     return config
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.rule("ERA-PROBE")
 @pytest.mark.parametrize("client", ERAS)
 @pytest.mark.parametrize("server", ERAS)
@@ -77,7 +76,6 @@ async def test_an_sdk_client_on_an_sdk_server(
     assert seen["text"] == text
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.rule("ERA-PROBE")
 @pytest.mark.parametrize(
     ("server", "dialect"), [("legacy", "experimental"), ("modern", "none that is known")]

@@ -25,12 +25,12 @@ from shim.hub.rawjson import Members
 from shim.ledger.records import SessionRow
 from shim.tasks.promote import listed, offers_tasks
 from shim.upstreams.base import Context, Upstream
-from shim.wire.envelope import tool_names, tools_with_support, without_tools
 from shim.wire.era import LEGACY_VERSIONS, knows_tasks
 from shim.wire.errors import invalid_params, invalid_request, method_not_found, unknown_session
 from shim.wire.hosting import initialize_result, legacy_notice, legacy_result, upstream_params
 from shim.wire.jsonrpc import Message, Notification, Request, Response, write_result
 from shim.wire.param_headers import why_invalid
+from shim.wire.tool_lists import tool_names, tools_with_support, without_tools
 
 _EMPTY = b"{}"
 _SHOWN_CHARS = 200

@@ -146,8 +146,10 @@ class Replays:
         self._kept.setdefault(id(kept), kept)
         self._bytes += len(message or b"")
         if len(kept.events) > self._config.limits.replay_events:
+            self._room.sink.reached["limits.replay_events"] += 1
             self._bytes -= len(kept.events.popleft()[2] or b"")
         while self._bytes > self._config.limits.replay_bytes and self._kept:
+            self._room.sink.reached["limits.replay_bytes"] += 1
             self.drop(next(iter(self._kept.values())))
         kept.wake.set()
 

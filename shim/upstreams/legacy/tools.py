@@ -26,6 +26,8 @@ class Catalog:
         self._support: dict[str, str] | None = None
         self._reading: asyncio.Task[dict[str, str]] | None = None
         self._generation = 0
+        self.used_ms = 0.0
+        """When it was asked for last, in ticks."""
 
     def changed(self) -> None:
         """Read the list again before the next call."""

@@ -9,7 +9,7 @@ from shim.tasks.listing import Listing
 from shim.wire.errors import INVALID_PARAMS, ClientFault
 
 SEEDS = (
-    b"\0\0\x017\0", b"\0\1\x017\0", b"\1\0\x0217\x05\x01", b"\0\0\x011\x80\xff", b"\2\0\x011abc", b"\3\0\x011\x01=", b"\4\0\x011", b"\1\0\x011\x0aC",
+    b"\0\0\x017\0", b"\0\1\x017\0", b"\1\0\x0217\x05\x01", b"\0\0\x011\x80\xff", b"\2\0\x011abc", b"\3\0\x011\x01=", b"\4\0\x011", b"\1\0\x011\x0aC", b"\1\0\x011\x17=",
 )  # fmt: skip
 WORDS = (b"=", b"-", b"_", b"A", b"\n", b"\0", b"\xc3\xa9", b"\xff", b"\xed\xa0\x80")
 _NEW, _OLD, _FOREIGN = (letter * 32 for letter in (b"n", b"o", b"f"))

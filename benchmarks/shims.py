@@ -42,7 +42,7 @@ def peer(directory: Path, python: Path) -> Service:
 
 
 def shim(
-    directory: Path, name: str, upstream: Service, ledger: Path | None = None, **sections: dict[str, Any]
+    directory: Path, name: str, upstream: Service, ledger: Path | None = None, /, **sections: dict[str, Any]
 ) -> Service:
     """Describe a shim; `sections` change its config, None takes a key out. Its files lie in `directory`."""
     port = free_port()
@@ -53,14 +53,20 @@ def shim(
         "ledger": {"path": str(ledger or directory / f"{name}.db")},
         "audit": {"path": str(directory / f"{name}.audit.jsonl")},
         "admin": {"port": free_port()},
-        "limits": {"sessions_per_caller": MANY, "open_tasks_per_caller": MANY},
+        "limits": {
+            "sessions_per_caller": MANY,
+            "open_tasks_per_caller": MANY,
+            "requests_per_caller": MANY,
+            "polls_per_second": MANY,
+        },
         "log": {"level": "warning"},
     }
     for section, values in sections.items():
         config[section] = {**config.get(section, {}), **values}
+    behind = {"url": upstream.url, **config.pop("upstream", {})}
     text = "".join(_table(f"[{section}]", values) for section, values in config.items())
     file = directory / f"{name}.toml"
-    file.write_text(text + _table("[[upstream]]", {"url": upstream.url}))
+    file.write_text(text + _table("[[upstream]]", behind))
     command = module("shim.cli.main", "serve", "--config", str(file))
     return Service(name, command, port, directory / f"{name}.log")
 

@@ -9,7 +9,7 @@ import structlog
 from shim.audit.activity import Activity
 from shim.audit.events import AuditSink, CutoverChanged
 from shim.audit.traffic import MINUTES, Traffic
-from shim.clock import Clock
+from shim.clock import Clock, duration
 from shim.config import Config
 from shim.config.live import Live
 from shim.config.routing import parse_rule
@@ -122,7 +122,7 @@ def in_the_way(name: str, default: str, rules: Sequence[str], left: Left, now_ms
     ]
     if left.open_tasks:
         since_ms = now_ms if left.oldest_open_ms is None else left.oldest_open_ms
-        why.append(f"{_count(left.open_tasks, 'open task')}, the oldest {age(now_ms - since_ms)} old")
+        why.append(f"{_count(left.open_tasks, 'open task')}, the oldest {duration(now_ms - since_ms)} old")
     if left.parked:
         why.append(f"{_count(left.parked, 'call')} that {_wait(left.parked)} for answers")
     if left.under_way:
@@ -132,14 +132,6 @@ def in_the_way(name: str, default: str, rules: Sequence[str], left: Left, now_ms
     if left.alone:
         why.append(f"{_count(left.alone, 'call')} of tools that it alone has, in the last {MINUTES} minutes")
     return why
-
-
-def age(ms: int) -> str:
-    """Say a duration as people do."""
-    minutes = ms // 60_000
-    if minutes < 1:
-        return f"{ms // 1000} s"
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h"  # noqa: PLR2004 - two hours
 
 
 def _count(number: int, what: str) -> str:

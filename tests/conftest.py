@@ -12,8 +12,10 @@ from shim.ledger.database import Database
 from tests.provider import Provider, identity_provider
 from tests.scripted import Scripted, scripted
 
-# a shared machine is slow at times: how long an example takes says nothing
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# a shared machine is slow at times: how long an example takes says nothing; and the suite says the same of
+# the same code, so new examples are looked for on purpose: `pytest --hypothesis-profile=search`
+settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("patient", settings.get_profile("search"), derandomize=True, database=None)
 settings.load_profile("patient")
 
 # as the shim's own log: the tracebacks of structlog's default show local variables

@@ -5,6 +5,7 @@ front by the sink. Names and meanings are stable: additions only. No field holds
 credential or a header value.
 """
 
+from collections import Counter
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -19,6 +20,9 @@ Verdict = Literal["same", "different", "skipped"]
 
 class AuditSink(Protocol):
     """Where events go."""
+
+    reached: Counter[str]
+    """How often each bound was reached, by its key in the config: many are where no request is at work."""
 
     def emit(self, event: "Event") -> None:
         """Take an event; never blocks and never raises, an event that finds no room is counted."""

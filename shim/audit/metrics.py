@@ -38,6 +38,22 @@ class _Shadowed(Collector):
         yield family
 
 
+class _Reached(Collector):
+    """How often each bound was reached."""
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterable[Metric]:
+        """Give the counts as they are now."""
+        family = CounterMetricFamily(
+            "taskshim_limit_reached", "Times that a bound was reached", labels=("limit",)
+        )
+        for limit, count in list(self._counts.items()):
+            family.add_metric((limit,), count)
+        yield family
+
+
 class Metrics:
     """The process's metrics, in a registry of their own."""
 
@@ -62,6 +78,10 @@ class Metrics:
         self.legacy_callers = Gauge(
             "taskshim_legacy_callers", "Callers of the old API in the last 15 minutes", registry=registry
         )
+        self.buffered = Gauge(
+            "taskshim_buffer_bytes", "Bytes of requests, answers and waiting messages in memory",
+            registry=registry,
+        )  # fmt: skip
         self.parked = Gauge(
             "taskshim_parked_calls", "Calls that wait for their client's answers", registry=registry
         )
@@ -89,11 +109,14 @@ class Metrics:
     def watch(
         self, *, dropped: Callable[[], int], under_way: Callable[[], int],
         shadowed: Mapping[tuple[str, str], int], legacy_callers: Callable[[], int],
+        reached: Mapping[str, int], buffered: Callable[[], int],
     ) -> None:  # fmt: skip
         """Read these at every scrape: audit events lost so far, client requests under way, and so on."""
         self.under_way.set_function(under_way)
+        self.buffered.set_function(buffered)
         self.legacy_callers.set_function(legacy_callers)
         self.registry.register(_Shadowed(shadowed))
+        self.registry.register(_Reached(reached))
         self.registry.register(_Reading("taskshim_audit_dropped", "Audit events lost", dropped))
 
     def text(self) -> bytes:

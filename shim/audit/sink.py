@@ -11,7 +11,7 @@ import json
 import secrets
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,6 +43,9 @@ class NullSink:
 
     dropped = 0
 
+    def __init__(self) -> None:
+        self.reached: Counter[str] = Counter()
+
     def emit(self, event: Event) -> None:
         """Forget the event."""
 
@@ -57,6 +60,7 @@ class MemorySink:
 
     def __init__(self) -> None:
         self.events: list[Event] = []
+        self.reached: Counter[str] = Counter()
 
     def emit(self, event: Event) -> None:
         """Keep the event."""
@@ -89,6 +93,7 @@ class FileSink:
     ) -> None:
         self._chain = None if signer is None else Chain(signer, mac_at_end(path))
         self._file = RotatingFile(path, max_bytes=max_bytes, daily=daily, now_s=clock_ns() / _SECOND_NS)
+        self.reached: Counter[str] = Counter()
         self._instance = instance
         self._bound = queue
         self._clock_ns = clock_ns
@@ -127,6 +132,8 @@ class FileSink:
         self._stopping.set()
         self._work.set()
         self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            log.warning("events are lost: the audit file does not take them", waiting=len(self._queue))
 
     def _run(self) -> None:
         while not self._stopping.is_set():

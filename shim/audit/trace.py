@@ -152,6 +152,10 @@ class Trace:
         self.outcome, self.refusal = "denied", reason
         self._sink.emit(Denied(reason=reason, task_id=_bounded(self.task_id), **self._common()))
 
+    def reached(self, limit: str) -> None:
+        """Count that a bound is reached, by its key in the config."""
+        self._sink.reached[limit] += 1
+
     def rerouted(self, wanted: str, reason: str) -> None:
         """Write that the request goes to another upstream than the rules name."""
         self.rerouted_for = reason

@@ -171,7 +171,7 @@ class _Reading:
             try:
                 if not isinstance(msgspec.json.decode(line), dict):
                     return
-            except ValueError:
+            except (ValueError, RecursionError):
                 return
         self._note(self._row(number, head, UNSIGNED), (self._path, head and head[3], UNSIGNED))
 

@@ -1,4 +1,4 @@
-"""What an issuer's word about a token comes to: does it count, for whom, until when. Pure."""
+"""Judges the claims of a token: whether it counts, for whom, until when. Pure."""
 
 from collections.abc import Mapping
 

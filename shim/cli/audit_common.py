@@ -12,9 +12,9 @@ from typing import Any
 import click
 
 from shim.audit.chain import PURPOSE
+from shim.audit.printable import printable
 from shim.auditing.logs import MEMORY, Filter, Logs, Row, reading
 from shim.auditing.period import period
-from shim.auditing.printable import printable
 from shim.auditing.sources import AuditingError
 from shim.callers.keys import KeyFileError, Keys
 from shim.cli.common import fail
@@ -101,7 +101,7 @@ def cell(value: Any) -> str:
         case datetime():
             return f"{value:%Y-%m-%dT%H:%M:%SZ}"
         case list():
-            return ", ".join(map(str, value))
+            return ", ".join(printable(str(one)) for one in value)
         case bool():
             return "yes" if value else "no"
     return printable(str(value))
@@ -112,7 +112,7 @@ def short(name: str, value: Any) -> str:
     if name == "hash" and value is not None:
         return cell(value[:_HASH_CHARS])
     if isinstance(value, list) and len(value) > _LISTED:
-        return f"{cell(', '.join(value[:_LISTED]))} and {len(value) - _LISTED} more"
+        return f"{cell(value[:_LISTED])} and {len(value) - _LISTED} more"
     return cell(value)
 
 

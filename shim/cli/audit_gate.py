@@ -12,7 +12,7 @@ from shim.auditing.logs import Logs
 from shim.auditing.period import period
 from shim.cli.audit_common import as_json, key_option, laid_out, log_argument, memory_option, now, open_logs
 from shim.cli.common import COULD_NOT, FOUND
-from shim.cli.text import terminal_room
+from shim.cli.text import lines_of, terminal_room
 
 _SHOWN = 20
 WORDS = {"safe": "safe", "unsafe": "NOT SAFE", "unknown": "CANNOT BE TOLD"}
@@ -48,7 +48,7 @@ def gate(
         click.echo(as_json({"verdict": verdict, "rules": [asdict(answer) for answer in answers]}))
     else:
         for answer in answers:
-            click.echo("\n".join(_people(answer)))
+            click.echo(lines_of(_people(answer)))
         click.echo(f"{WORDS[verdict]}, as far as traffic through the shim goes")
     sys.exit({"safe": 0, "unsafe": FOUND, "unknown": COULD_NOT}[verdict])
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shim.auditing.live import Caller, Corner, Screen, Trouble
-from shim.cli.text import duration
+from shim.clock import duration
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _HEADINGS = 9

@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from shim.audit.printable import printable
 from shim.auditing.logs import Row
 from shim.cli.audit_common import cell, laid_out, short
 from shim.cli.audit_gate import WORDS
 
 _ROWS = 30
+_LINE_CHARS = 2_000
 _TABLES = (
     ("clients", "Clients"),
     ("methods", "Methods"),
@@ -87,7 +89,7 @@ def as_markdown(told: dict[str, Any]) -> str:
 
 def _text(section: Section, room: int | None) -> Iterator[str]:
     yield section.title
-    yield from (f"  {line}" for line in section.lines)
+    yield from (f"  {printable(line, _LINE_CHARS)}" for line in section.lines)
     if section.rows is not None:
         yield from laid_out(section.rows[:_ROWS], "  ", room)
         if len(section.rows) > _ROWS:
@@ -99,7 +101,7 @@ def _markdown(section: Section) -> Iterator[str]:
     yield f"## {section.title}"
     yield ""
     for line in section.lines:
-        yield f"- {line}"
+        yield f"- {_escaped(printable(line, _LINE_CHARS))}"
     if section.lines:
         yield ""
     if section.rows is None:

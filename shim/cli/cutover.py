@@ -13,9 +13,9 @@ import click
 
 from shim.cli.admin_address import asked, url_of, why_not
 from shim.cli.common import FOUND, config_option, fail, operator_errors, read_config
+from shim.clock import duration
 from shim.config import Config
 from shim.config.routing import Rule, parse_rule
-from shim.steering import age
 
 _TIMEOUT_S = 10
 
@@ -149,7 +149,7 @@ def _show(seen: dict[str, Any], *, as_json: bool) -> None:
         else:
             click.echo(f"{name} cannot be switched off{drained}: {'; '.join(one['because'])}.")
         if not one["health"]["up"]:
-            since = age(seen["now_ms"] - one["health"]["since_ms"])
+            since = duration(seen["now_ms"] - one["health"]["since_ms"])
             click.echo(f"{name} cannot be reached for {since}: {one['health']['evidence']}.")
 
 
@@ -163,5 +163,5 @@ def _row(name: str, one: dict[str, Any], now_ms: int) -> tuple[str, ...]:
     return (
         name, "up" if one["health"]["up"] else "down", f"{one['share']:.1%}", str(one["requests"]),
         str(one["legacy_requests"]), str(one["errors"]), str(one["open_tasks"]),
-        "-" if oldest is None else age(now_ms - oldest), str(one["sessions"]), str(one["under_way"]),
+        "-" if oldest is None else duration(now_ms - oldest), str(one["sessions"]), str(one["under_way"]),
     )  # fmt: skip

@@ -13,8 +13,8 @@ from shim.audit.log import set_up_for_answer
 from shim.audit.sink import FileSink, NullSink, new_instance
 from shim.cli.common import config_option, fail, operator_errors, read_config
 from shim.cli.ledger_file import Filter, LedgerFileError, check, reading
-from shim.cli.text import columns, duration, moment, terminal_room
-from shim.clock import SystemClock
+from shim.cli.text import columns, moment, terminal_room
+from shim.clock import SystemClock, duration
 from shim.config import Config
 from shim.hub.status import Status
 from shim.ledger.records import InputRow, TaskRow

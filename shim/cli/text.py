@@ -1,23 +1,23 @@
-"""Text for a terminal: rows in columns, times, durations."""
+"""Text for a terminal: rows in columns, times."""
 
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
-_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
+from shim.audit.printable import printable
 
-
+_CELL_CHARS = _LINE_CHARS = 2_000
 _GAP = 2
 
 
 def columns(rows: Iterable[Sequence[str]], indent: str = "", room: int | None = None) -> list[str]:
-    """Lay rows of equal length out in columns.
+    """Lay rows of equal length out in columns; what others stated in them is made fit to be shown.
 
     Where they do not fit into `room` characters, each row, the head too, goes on in lines of its own below,
     broken between columns and indented: so what belongs together stays aligned.
     """
-    table = [tuple(row) for row in rows]
+    table = [tuple(printable(cell, _CELL_CHARS) for cell in row) for row in rows]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = list(_lines(widths, None if room is None else room - len(indent)))
     return [
@@ -25,6 +25,11 @@ def columns(rows: Iterable[Sequence[str]], indent: str = "", room: int | None = 
         for row in table
         for part in lines
     ]
+
+
+def lines_of(texts: Iterable[str]) -> str:
+    """Give lines for people, in which what others stated is made fit to be shown."""
+    return "\n".join(printable(text, _LINE_CHARS) for text in texts)
 
 
 def terminal_room() -> int | None:
@@ -51,11 +56,3 @@ def _in_line(cells: Sequence[str], widths: Sequence[int]) -> str:
 def moment(at_ms: int | None) -> str:
     """Write a time in UTC to the second; `-` for none."""
     return "-" if at_ms is None else f"{datetime.fromtimestamp(at_ms // 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def duration(length_ms: int) -> str:
-    """Write a length of time in its largest whole unit."""
-    for unit_ms, name in _UNITS:
-        if length_ms >= unit_ms:
-            return f"{length_ms // unit_ms} {name}"
-    return f"{max(length_ms, 0)} ms"

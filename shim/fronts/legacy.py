@@ -111,7 +111,9 @@ class LegacyFront:
                 await self._sessions.close(session, ctx)
             return answer
         dialect = self._detector.of_session(session, pinned)
-        tap = self._tasks.resumed(session, self._tasks.passing.tap(ctx, session, dialect, alone=True))
+        tap = self._tasks.recording.resumed(
+            session, self._tasks.passing.tap(ctx, session, dialect, alone=True)
+        )
         beside = None
         if session is not None and self._tasks.news.has_any:
             beside = partial(self._tasks.news.tell, session, dialect, reply)

@@ -4,44 +4,34 @@ A verb is relayed when the client speaks the upstream's dialect and asks over th
 in; the answer is looked at on the way. Otherwise the hub's verb serves it, in the client's dialect.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
-from msgspec.structs import replace
 
 from shim.config import Config
 from shim.fronts.beside import LocalNews
 from shim.fronts.detect import Detector
 from shim.fronts.hosted.asking import Asking
 from shim.fronts.hosted.streams import Streams
+from shim.fronts.legacy_record import Recording
 from shim.fronts.legacy_result import Ask
 from shim.fronts.legacy_verbs import Asked, Verbs, answer
 from shim.fronts.passing import Passing
-from shim.fronts.relay import DROPPED, Relay, Tap
+from shim.fronts.relay import Relay
 from shim.fronts.reply import Reply
 from shim.fronts.vouching import Vouching
 from shim.hub import rawjson
-from shim.hub.codec import SECTION_1, TaskUnknownError, read_create, read_task, write_create
 from shim.hub.facts import CALL
-from shim.hub.status import TERMINAL, Status
+from shim.hub.status import TERMINAL
 from shim.ledger.records import AskRow, InputState, SessionRow, TaskRow
-from shim.recent import Recent
-from shim.tasks.create import room_for_one_more
-from shim.tasks.handback import Waiting
 from shim.tasks.idempotency import Idempotency
 from shim.tasks.promote import is_promoted, listed, promotes
-from shim.tasks.recording import record
 from shim.tasks.service import Tasks
-from shim.tasks.terminal import End
-from shim.tasks.view import task_of
 from shim.upstreams.base import Context, Upstream
-from shim.wire.envelope import strip_related_task, tool_names, tools_with_support
 from shim.wire.era import knows_tasks
 from shim.wire.errors import invalid_params, method_not_found
 from shim.wire.jsonrpc import Response, read_upstream, write_message, write_result
-
-_REMEMBERED = 10_000
+from shim.wire.tool_lists import tool_names, tools_with_support
 
 Verb = Callable[[Asked], Awaitable[web.StreamResponse | None]]
 
@@ -55,6 +45,7 @@ class LegacyTasks:
     ) -> None:  # fmt: skip
         self._detector = detector
         self.passing = Passing(upstream, relay, tasks)
+        self.recording = Recording(upstream, relay, tasks, self.passing)
         self._hub = Verbs(config, upstream, tasks, vouching)
         self._asking = asking
         self._get_streams = get_streams
@@ -64,7 +55,6 @@ class LegacyTasks:
         self._relay = relay
         self._tasks = tasks
         self._ledger = tasks.room.ledger
-        self._awaited: Recent[tuple[str, bytes], Tap] = Recent(_REMEMBERED)
         self._verbs: Mapping[str, Verb] = {
             "get": self._get, "result": self._result, "list": self._hub.list,
             "cancel": self._cancel, "answer": self._answer, "create": self._create,
@@ -100,22 +90,6 @@ class LegacyTasks:
             return await self._tools(asked)
         return None
 
-    def resumed(self, session: SessionRow | None, tap: Tap | None) -> Tap | None:
-        """Give what looks at a session's GET stream: the answer to a create may come on it (LL-RECORD)."""
-        if session is None:
-            return tap
-
-        async def look(data: bytes) -> bytes | None:
-            if self._awaited and b'"method"' not in data:
-                message = read_upstream(data)
-                if isinstance(message, Response) and message.id is not None:
-                    recorded = self._awaited.get((session.session_id, message.id))
-                    if recorded is not None:
-                        return await recorded(data)
-            return await tap(data) if tap is not None else None
-
-        return look
-
     # -- verbs ----------------------------------------------------------------------------------
 
     async def _create(self, asked: Asked) -> web.StreamResponse:
@@ -135,55 +109,18 @@ class LegacyTasks:
         if self._differs(asked) or self._sessionless(asked):
             with self.passing.creating(session):
                 return await self._hub.create(asked, call.params, call.ttl_ms, session=session)
-
-        await room_for_one_more(self._tasks.room, ctx)
-        passing = self.passing.tap(ctx, session, asked.dialect)
-        awaited = (session.session_id if session else "", asked.message.id)
-
-        async def recorded(data: bytes) -> bytes | None:
-            message = read_upstream(data)
-            if not isinstance(message, Response):
-                return await passing(data) if passing is not None else None
-            if message.id != asked.message.id:
-                return None
-            self._awaited.pop(awaited, None)
-            if message.result is None:
-                return None
-            reading = read_create(asked.dialect, rawjson.members(message.result))
-            if reading is None:
-                return None
-            row = await record(
-                self._tasks.room, ctx, self._upstream, reading,
-                session_id=session.session_id if session else None, driven=True, tool=call.tool,
-            )  # fmt: skip
-            if row.task_id == row.upstream_task_id:
-                return None
-            return write_result(message.id, write_create(asked.dialect, task_of(row)))
-
-        async def passed() -> web.StreamResponse:
-            with self.passing.creating(session):
-                return await self._relay.forward(
-                    asked.http, ctx, asked.reply, write_message(asked.message), tap=recorded
-                )
-
-        if session is not None:
-            self._awaited[awaited] = recorded
-        # a client that leaves does not end it: the server has the task, so its handle is read and kept
-        asked.reply.endure()
-        work = asyncio.create_task(passed(), name="create")
-        self._tasks.room.keep(work)
-        return await asyncio.shield(work)
+        return await self.recording.create(asked, call.tool)
 
     async def _get(self, asked: Asked) -> web.StreamResponse:
         row = await self._hub.own(asked)
         if self._relayed(asked, row):
-            return await self._relay_task(asked, row)
+            return await self.recording.relay(asked, row)
         return await self._hub.get(asked, row)
 
     async def _result(self, asked: Asked) -> web.StreamResponse:
         row = await self._hub.own(asked)
         if self._relayed(asked, row):
-            return await self._relay_result(asked, row)
+            return await self.recording.relay_result(asked, row)
         elsewhere = row.local or row.upstream != self._upstream.name
         if elsewhere and asked.session is not None:
             return await self._hub.result(asked, row, self._asks(asked, asked.session))
@@ -225,7 +162,7 @@ class LegacyTasks:
         row = await self._hub.own(asked)
         if self._relayed(asked, row):
             await self._ledger.mark_cancel(row.pk)
-            return await self._relay_task(asked, row)
+            return await self.recording.relay(asked, row)
         return await self._hub.cancel(asked, row)
 
     async def _answer(self, asked: Asked) -> web.StreamResponse:
@@ -234,7 +171,7 @@ class LegacyTasks:
         states: tuple[InputState, ...] = ("outstanding", "answered", "delivered", "closed")
         known = {one.key for one in await self._ledger.inputs(row.pk, states)}
         if self._relayed(asked, row) and not known & responses.keys():
-            return await self._relay_task(asked, row)
+            return await self.recording.relay(asked, row)
         return await self._hub.answer(asked, row, responses)
 
     async def _plain(self, asked: Asked) -> web.StreamResponse:
@@ -279,61 +216,3 @@ class LegacyTasks:
             and row.session_id == asking
             and row.task_id == row.upstream_task_id
         )
-
-    async def _relay_result(self, asked: Asked, row: TaskRow) -> web.StreamResponse:
-        """Pass a tasks/result, which is handed back when the shim stops."""
-
-        def resumable() -> bool:
-            return asked.reply.resumable or not asked.reply.streaming
-
-        with self._tasks.hand_back.waiting(asked.ctx, row, asked.message.id, resumable) as waiting:
-            return await self._relay_task(asked, row, waiting)
-
-    async def _relay_task(
-        self, asked: Asked, row: TaskRow, waiting: Waiting | None = None
-    ) -> web.StreamResponse:
-        """Pass an exchange about a task, and take what it shows of the task into the ledger."""
-        passing = self.passing.tap(asked.ctx, asked.session, asked.dialect, row=row)
-
-        async def look(data: bytes) -> bytes | None:
-            message = read_upstream(data)
-            if not isinstance(message, Response):
-                return await passing(data) if passing is not None else None
-            if waiting is not None and waiting.called_off and message.error is not None:
-                return DROPPED
-            if message.result is not None and message.id == asked.message.id:
-                await self._note(asked, row, message.result)
-            return None
-
-        return await self._relay.forward(
-            asked.http, asked.ctx, asked.reply, write_message(asked.message), tap=look
-        )
-
-    async def _note(self, asked: Asked, row: TaskRow, result: bytes) -> None:
-        """Take what passes by into the ledger: a state, its questions, or an ended task's payload."""
-        observer, ctx = self._tasks.observer, asked.ctx
-        row = await self._ledger.own_task(row.pk)
-        members = rawjson.members(result)
-        if asked.dialect.fields.task_id in members and asked.dialect.fields.status in members:
-            try:
-                reading = read_task(asked.dialect, members)
-            except TaskUnknownError as exc:
-                ctx.trace.lenient(SECTION_1, str(exc))
-                return
-            for one in reading.lenient:
-                ctx.trace.lenient(one.rule, one.detail)
-            task = reading.task
-            if row.status in TERMINAL:
-                if task.status not in TERMINAL:
-                    detail = f"{row.status} -> {task.status}"
-                    ctx.trace.event("hub.illegal_transition", rule="HUB-1", detail=detail)
-            elif task.status is Status.CANCELLED:
-                await observer.end(row, End(task.status), task, ctx=ctx)
-            elif task.status in TERMINAL:
-                observer.forget(row.pk)  # its payload is fetched when someone needs it
-            else:
-                await self._tasks.questions.inline(ctx, row, task.input_requests or {})
-                open_too = Status.INPUT_REQUIRED if await self._ledger.inputs(row.pk) else Status.WORKING
-                await observer.record(row, replace(task, status=open_too), ctx=ctx)
-        elif "content" in members and row.status not in TERMINAL:
-            await observer.end(row, End(Status.COMPLETED, result=strip_related_task(result)), ctx=ctx)

@@ -69,7 +69,8 @@ class Listening:
         ids = strings(wanted[TASK_IDS], f"params.{FILTER}.{TASK_IDS}")
         if len(ids) > (at_most := self._limits.subscriptions_per_stream):
             raise invalid_params(
-                f"params.{FILTER}: names more than limits.subscriptions_per_stream = {at_most}"
+                f"params.{FILTER}: names more than limits.subscriptions_per_stream = {at_most}",
+                limit="limits.subscriptions_per_stream",
             )
         found = [(one, await self._ledger.lookup(asked.ctx.caller.key, one)) for one in ids]
         rows = [looked.row for _, looked in found if looked.row is not None and not looked.row.purged]

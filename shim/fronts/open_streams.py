@@ -81,7 +81,10 @@ class OpenStreams:
         Those that equal nobody are not counted together (OWN-NONE).
         """
         if caller.kind != "none" and self._of[caller.key] >= self._config.limits.streams_per_caller:
-            raise too_many("limits.streams_per_caller is reached: close a subscription", retry_after_s=1)
+            raise too_many(
+                "limits.streams_per_caller is reached: close a subscription",
+                limit="limits.streams_per_caller", retry_after_s=1,
+            )  # fmt: skip
         with self.ending(caller, wake) as held:
             self._of[caller.key] += 1
             try:

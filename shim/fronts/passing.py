@@ -20,12 +20,13 @@ from shim.hub.dialect import Dialect
 from shim.hub.facts import UPDATED
 from shim.ledger.records import SessionRow, TaskRow
 from shim.recent import Recent
-from shim.tasks.questions import as_response
+from shim.tasks.answers import as_response
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Context, Question, Upstream
-from shim.wire.envelope import legacy_question, related_task_of, strip_related_task, with_related_task
+from shim.wire.envelope import related_task_of, strip_related_task, with_related_task
 from shim.wire.errors import UpstreamFault
 from shim.wire.jsonrpc import Notification, Request, Response, read_upstream, write_message, write_request
+from shim.wire.questions import legacy_question
 
 _REMEMBERED = 10_000
 _CREATE_S = 1

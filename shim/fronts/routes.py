@@ -85,9 +85,10 @@ class Way:
     fallback: Standing | None = None
     """Where it goes instead when nothing of it could be sent."""
     wanted: str | None = None
-    """The upstream that the rules name, where it is another one for what is found out of them."""
+    """The upstream that the rules name, where the request goes to another one."""
     reason: str = ""
-    """Why it is another one than the rules or the session name: down, tool, rule (one that names a tool)."""
+    """Why it goes elsewhere: the named upstream is `down` or lacks the `tool`, or a `rule` names the tool of
+    a call in a session of another upstream."""
 
 
 class Routes:
@@ -135,7 +136,7 @@ class Routes:
 
     @contextlib.contextmanager
     def under_way(self, arrival: Arrival, way: Way) -> Iterator[None]:
-        """Know of a session's request while it lasts: it is not drained, and can be called off elsewhere."""
+        """Note a session's request while it runs: the session is not drained, and a cancellation finds it."""
         session_id, message = arrival.session_id, arrival.message
         if self._only is not None or session_id is None or not isinstance(message, Request):
             yield

@@ -27,6 +27,7 @@ class RawJsonError(ValueError):
 
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_items = msgspec.json.Decoder(list[msgspec.Raw])
 _encode = msgspec.json.Encoder().encode
 
 _STRING = rb'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"'
@@ -77,6 +78,19 @@ def strict_members(data: bytes) -> Members:
     if data[at : at + 1] != b"}":
         _refuse_duplicate(data, at)
     return found
+
+
+def items(data: bytes) -> list[bytes]:
+    """Split a list into raw values. Raises RawJsonError."""
+    _require_utf8(data)
+    try:
+        return [bytes(item) for item in _items.decode(data)]
+    except msgspec.ValidationError as exc:
+        raise RawJsonError("not_object", "expected a JSON list") from exc
+    except RecursionError as exc:
+        raise RawJsonError("too_deep", "the JSON is nested too deeply") from exc
+    except msgspec.DecodeError:
+        return _slow_items(data)
 
 
 def join(parts: Mapping[str, bytes]) -> bytes:
@@ -172,6 +186,21 @@ def _slices(text: str) -> Members:
         at = _text_skip(text, _text_skip(text, at) + 1)
         _, end = _scanner.raw_decode(text, at)
         found[key] = text[at:end].encode()
+        at = _text_skip(text, end)
+        if text[at] == ",":
+            at = _text_skip(text, at + 1)
+    return found
+
+
+def _slow_items(data: bytes) -> list[bytes]:
+    """Split a list with the standard library, for input msgspec refuses."""
+    if not isinstance(decode(data), list):
+        raise RawJsonError("not_object", "expected a JSON list")
+    text, found = data.decode(), list[bytes]()
+    at = _text_skip(text, _text_skip(text, 0) + 1)
+    while text[at] != "]":
+        _, end = _scanner.raw_decode(text, at)
+        found.append(text[at:end].encode())
         at = _text_skip(text, end)
         if text[at] == ",":
             at = _text_skip(text, at + 1)

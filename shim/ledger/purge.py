@@ -44,7 +44,6 @@ class Gone:
     """What a purge did, for those who remember rows."""
 
     purged: Purged
-    pks: tuple[int, ...]
     ended_callers: dict[int, str]
     """Key of a task that was open until now -> its caller."""
     session_ids: tuple[str, ...]
@@ -65,6 +64,6 @@ def statements(
 def gone(results: Results) -> Gone:
     """Read what the operation did."""
     deleted, payloads, old, _, sessions = results
-    purged = Purged(tuple(row[1] for row in (*payloads, *old)), len(deleted))
     pks = tuple(row[0] for row in (*deleted, *payloads, *old))
-    return Gone(purged, pks, {row[0]: row[2] for row in old}, tuple(row[0] for row in sessions))
+    purged = Purged(tuple(row[1] for row in (*payloads, *old)), len(deleted), pks)
+    return Gone(purged, {row[0]: row[2] for row in old}, tuple(row[0] for row in sessions))

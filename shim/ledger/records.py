@@ -149,6 +149,8 @@ class Purged(msgspec.Struct, frozen=True):
 
     task_ids: tuple[str, ...]
     rows: int
+    pks: tuple[int, ...]
+    """Keys of all tasks whose time is over."""
 
 
 class Stats(msgspec.Struct, frozen=True):

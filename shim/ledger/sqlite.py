@@ -102,7 +102,7 @@ class SqliteLedger(Tasks, Sessions, Inputs, Asks, Calls, Keyed):
 
     def _forget(self, results: Results) -> Purged:
         gone = purge.gone(results)
-        for pk in gone.pks:
+        for pk in gone.purged.pks:
             self.forget(pk, gone.ended_callers.get(pk))
             self.forget_inputs(pk)
         self.forget_sessions(*gone.session_ids)

@@ -42,11 +42,11 @@ class Changes:
             event.set()
 
     def await_end(self, pk: int, hear: Callable[[TaskRow], None]) -> None:
-        """Let a task's end be heard, once, without that anyone looks for it."""
+        """Call `hear` once, when the task ends. Nobody asks the server for the sake of it."""
         self._ends[pk] = hear
 
     def leave(self, pk: int) -> None:
-        """Let a task's end be heard no more."""
+        """Take `await_end` back."""
         self._ends.pop(pk, None)
 
     def ended(self, row: TaskRow) -> None:

@@ -1,7 +1,8 @@
 """Legacy clients' own `tasks/result` exchanges, when the shim stops (DUR-2).
 
 A server writes a question once, to the stream that waits for it, read or not. A stream without event ids
-cannot be resumed: it is called off for its client, so that the client's next one gets the question.
+cannot be resumed: it is called off for its client, so that the client's next one gets the question. One that
+the hub itself answers ends without an answer (LM-RESULT).
 """
 
 import asyncio
@@ -15,6 +16,11 @@ from shim.tasks.results import DRAIN_MS
 from shim.tasks.room import Room
 from shim.upstreams.base import Context, SessionLost
 from shim.wire.errors import ShimError, UpstreamFault
+
+
+def stopping() -> UpstreamFault:
+    """Give what is told to who comes while the shim stops."""
+    return UpstreamFault(-32603, "the shim is stopping", 503)
 
 
 @dataclass(slots=True, eq=False)
@@ -36,7 +42,8 @@ class HandBack:
     def __init__(self, room: Room) -> None:
         self._room = room
         self._open: set[Waiting] = set()
-        self._stopping = False
+        self.stopping = asyncio.Event()
+        """Set once nobody is to wait for a task any more."""
 
     @contextmanager
     def waiting(
@@ -44,8 +51,8 @@ class HandBack:
     ) -> Iterator[Waiting]:
         """Note an exchange while it lasts. Raises UpstreamFault when the shim is stopping."""
         work = asyncio.current_task()
-        if self._stopping or work is None:
-            raise UpstreamFault(-32603, "the shim is stopping", 503)
+        if self.stopping.is_set() or work is None:
+            raise stopping()
         one = Waiting(ctx, row, request_id, resumable, work)
         self._open.add(one)
         try:
@@ -54,8 +61,8 @@ class HandBack:
             self._open.discard(one)
 
     async def all(self) -> None:
-        """Call off what cannot be resumed; from now on nothing is begun."""
-        self._stopping = True
+        """Call off what cannot be resumed, and let go who waits for the hub; from now on nothing is begun."""
+        self.stopping.set()
         await asyncio.gather(*(self._call_off(one) for one in self._open if not one.resumable()))
 
     async def _call_off(self, one: Waiting) -> None:

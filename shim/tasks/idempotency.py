@@ -91,7 +91,9 @@ class Idempotency:
             if answer is not None:
                 return answer
         if len(self._running) >= self._room.config.limits.concurrent_requests:
-            raise too_many("limits.concurrent_requests is reached", retry_after_s=1)
+            raise too_many(
+                "limits.concurrent_requests is reached", limit="limits.concurrent_requests", retry_after_s=1
+            )
         under_way = _UnderWay(call.body_hash, asyncio.get_running_loop().create_future())
         self._running[where] = under_way
         work = asyncio.create_task(self._first(where, call, run, under_way), name="keyed-call")

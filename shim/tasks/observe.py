@@ -41,7 +41,7 @@ class Observer:
         self._questions = questions
         self._seen: Recent[int, _Seen] = Recent(_REMEMBERED)
         self._flights: dict[tuple[int, str], asyncio.Task[TaskRow]] = {}
-        self._unknown_since: dict[int, float] = {}
+        self._unknown_since: Recent[int, float] = Recent(_REMEMBERED)
 
     def forget(self, pk: int) -> None:
         """Let the next reader ask upstream: an update or a cancel came in between."""
@@ -210,7 +210,10 @@ class Observer:
                 return
 
     def _remember(self, row: TaskRow) -> None:
-        self._seen[row.pk] = _Seen(self._room.clock.ticks_ms(), row.last_updated_at)
+        now_ms = self._room.clock.ticks_ms()
+        self._seen[row.pk] = _Seen(now_ms, row.last_updated_at)
+        while now_ms - next(iter(self._seen.values())).at_ticks_ms > _FRESH_AT_MOST_MS:
+            self._seen.popitem(last=False)
 
     def _note(self, old: TaskRow, observed: Observed, *, ctx: Context | None) -> None:
         """Tell what became of an observation; an end is told by who wrote it, however many saw it (HUB-2)."""

@@ -8,10 +8,10 @@ from shim.ledger.records import InputRow
 from shim.tasks.questions import Questions
 from shim.upstreams.base import Context, Question
 from shim.wire.envelope import legacy_error
+from shim.wire.errors import INTERNAL
 from shim.wire.jsonrpc import Notification
 
 _PROGRESS = "notifications/progress"
-_INTERNAL = -32603
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class Overheard:
         if self._open.get(question.request.id) is not question:
             return  # it was called off meanwhile
         if self._pk is None:
-            await question.refuse(_INTERNAL, "the call has ended")
+            await question.refuse(INTERNAL, "the call has ended")
             return
         await self.questions.question(replace(question, task_pk=self._pk))
 

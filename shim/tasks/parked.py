@@ -18,11 +18,10 @@ from shim.hub.rawjson import Members, RawJsonError
 from shim.tasks.parked_call import ParkedCall, Run
 from shim.tasks.room import Room
 from shim.upstreams.base import Context, Upstream
-from shim.wire.errors import OwnFault, UpstreamFault, all_in_use, invalid_params, too_many
+from shim.wire.errors import INTERNAL, OwnFault, UpstreamFault, all_in_use, invalid_params, too_many
 from shim.wire.jsonrpc import Request, Response
 
 _PURPOSE = "requestState"
-_INTERNAL = -32603
 _NOT_KEPT = "its answer is no longer kept"
 _KEPT_ROUNDS = 16
 """Rounds of one call whose outcome is kept."""
@@ -95,9 +94,7 @@ class ParkedCalls:
         if await call.asks():
             return await self._park(call)
         if call.work.cancelled():
-            raise UpstreamFault(
-                _INTERNAL, f"the call was ended: {call.ended or 'the shim stops'}; call again"
-            )
+            raise UpstreamFault(INTERNAL, f"the call was ended: {call.ended or 'the shim stops'}; call again")
         return call.work.result()
 
     async def _park(self, call: ParkedCall) -> Response:
@@ -121,7 +118,7 @@ class ParkedCalls:
         """Make room for a call; one that has its answer makes way. Raises ClientFault: the call is ended."""
         if self._stopping:
             await call.end("the shim stops")
-            raise UpstreamFault(_INTERNAL, "the shim is stopping", 503)
+            raise UpstreamFault(INTERNAL, "the shim is stopping", 503)
         if call.id in self._calls:
             return
         limits, caller = self._room.config.limits, call.ctx.caller
@@ -131,12 +128,14 @@ class ParkedCalls:
             raise too_many(
                 "too many calls of this caller wait for answers (limits.parked_calls_per_caller): the call "
                 "was ended; answer one of them or wait, then call again",
+                limit="limits.parked_calls_per_caller",
                 retry_after_s=1,
             )
         if len(self._calls) >= limits.parked_calls and not self._evict(list(self._calls.values())):
             await call.end("limits.parked_calls is reached")
             raise all_in_use(
                 "too many calls wait for answers (limits.parked_calls): the call was ended; call again later",
+                limit="limits.parked_calls",
                 retry_after_s=1,
             )
         self._calls[call.id] = call
@@ -156,6 +155,7 @@ class ParkedCalls:
                 outcome = call.outcomes.get(call.round)
                 if clock.now_ms() >= call.until_ms and outcome is None and not call.work.done():
                     call.ctx.trace.loss("ML-MRTR", "answers: the client did not come back (limits.parked_ms)")
+                    call.ctx.trace.reached("limits.parked_ms")
                     await call.end("its client did not come back in time (limits.parked_ms)")
             if outcome is not None:
                 await asyncio.wait([outcome])
@@ -179,7 +179,7 @@ class ParkedCalls:
 
 
 def _gone(why: str) -> OwnFault:
-    return OwnFault(_INTERNAL, f"the call that waited for these answers is gone: {why}; call again")
+    return OwnFault(INTERNAL, f"the call that waited for these answers is gone: {why}; call again")
 
 
 def _bound_to(ctx: Context, upstream: Upstream, request: Request) -> str:

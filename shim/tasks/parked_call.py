@@ -1,27 +1,25 @@
 """One call that may ask its client something while it runs, and what it asks (ML-MRTR)."""
 
 import asyncio
+import itertools
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
+from shim.clock import retry_ms
 from shim.hub import rawjson
-from shim.tasks.questions import KINDS, as_response, declined
+from shim.tasks.answers import PAUSES_MS, as_response
 from shim.tasks.room import Room
 from shim.upstreams.base import Context, Question, SessionLost
-from shim.wire.envelope import question_params
-from shim.wire.errors import UpstreamFault, outcome_unknown
+from shim.wire.errors import INTERNAL, METHOD_NOT_FOUND, UpstreamFault, outcome_unknown
 from shim.wire.jsonrpc import Response
+from shim.wire.questions import KIND_OF, declined, question_params
 
 GATHER_MS = 50
 """How long further questions are waited for when the first is there: a server may ask several at once."""
 
 Run = Callable[[], Awaitable[Response]]
 """Makes the call and gives its answer."""
-
-_REFUSED = -32601
-_INTERNAL = -32603
-_RETRY_MS = (200, 1_000, 5_000, 15_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +64,18 @@ class ParkedCall:
     async def question(self, question: Question) -> None:
         """Take up a question; refuse what the client does not declare, and what nobody can answer."""
         method = question.request.method
-        kind = KINDS.get(method)
+        kind = KIND_OF.get(method)
         if kind is None or kind not in self.kinds:
-            await question.refuse(_REFUSED, f"the client that made the call did not declare {kind or method}")
-            self.ctx.trace.loss("ML-MRTR", kind or method)
+            what = kind or method
+            await question.refuse(METHOD_NOT_FOUND, f"the client that made the call did not declare {what}")
+            self.ctx.trace.loss("ML-MRTR", what)
         elif self.work.done() or self.ended is not None:
-            await question.refuse(_INTERNAL, "the call has ended")
+            await question.refuse(INTERNAL, "the call has ended")
         elif self._asked >= self._room.config.limits.questions_per_task:
-            await question.refuse(_REFUSED, "too many questions of one call (limits.questions_per_task)")
+            message = "too many questions of one call (limits.questions_per_task)"
+            await question.refuse(METHOD_NOT_FOUND, message)
             self.ctx.trace.denied("limit")
+            self.ctx.trace.reached("limits.questions_per_task")
         else:
             self._asked += 1
             key = f"{kind}-{self._asked}"
@@ -148,7 +149,7 @@ class ParkedCall:
 
     async def _deliver(self, ctx: Context, question: Question, response: bytes) -> bool:
         lost = False
-        for attempt in range(1_000_000):
+        for attempt in itertools.count():
             try:
                 return await question.answer(ctx, response)
             except SessionLost:  # counts only if it is said twice (ML-SESSION-LOST)
@@ -159,7 +160,7 @@ class ParkedCall:
             except UpstreamFault:
                 if self.work.done():
                     return False
-                pause = self._room.clock.sleep_ms(_RETRY_MS[min(attempt, len(_RETRY_MS) - 1)])
+                pause = self._room.clock.sleep_ms(retry_ms(PAUSES_MS, attempt))
                 await _first_of(self.work, asyncio.create_task(pause))
         return False
 

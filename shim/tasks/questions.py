@@ -15,22 +15,12 @@ from shim.hub import rawjson
 from shim.hub.status import TERMINAL, Status
 from shim.hub.task import Task
 from shim.ledger.records import InputRow, InputState, TaskRow
+from shim.tasks.answers import Delivery, as_response
 from shim.tasks.room import Room
 from shim.tasks.terminal import End, error
-from shim.upstreams.base import Context, Question, SessionLost
-from shim.wire.envelope import question_params
-from shim.wire.errors import ShimError
-
-KINDS: Mapping[str, str] = {
-    "elicitation/create": "elicitation",
-    "sampling/createMessage": "sampling",
-    "roots/list": "roots",
-}
-"""Method of a server-to-client request -> the kind of question a client declares."""
-
-_REFUSED = -32601
-_INTERNAL = -32603
-_RETRY_MS = (200, 1_000, 5_000, 15_000)
+from shim.upstreams.base import Context, Question
+from shim.wire.errors import INTERNAL, METHOD_NOT_FOUND
+from shim.wire.questions import KIND_OF, declined, question_params
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +52,25 @@ class Questions:
         self._unasked_since: dict[int, float] = {}
         self._reported: dict[int, str] = {}
         """Open task -> its last progress, for as long as upstream says nothing of its own."""
-        self._delivering: set[tuple[int, str]] = set()
+        self._delivery = Delivery(room)
 
     # -- what a session says ------------------------------------------------------------------
 
     async def question(self, question: Question) -> None:
         """Store a question of a task and show the task as input_required; refuse what belongs to none."""
         request, pk = question.request, question.task_pk
-        kind = KINDS.get(request.method)
+        kind = KIND_OF.get(request.method)
         if pk is None or kind is None:
-            await question.refuse(_REFUSED, "no task and no call of this session can be asked that")
+            await question.refuse(METHOD_NOT_FOUND, "no task and no call of this session can be asked that")
             Trace.background(self._room.sink).loss("ML-INPUT", request.method)
             return
         row = await self._room.ledger.own_task(pk)
         ctx = self._room.own_context(row)
         if row.status in TERMINAL:
-            await question.refuse(_INTERNAL, "the task has ended")
+            await question.refuse(INTERNAL, "the task has ended")
             return
         if kind not in row.kinds:
-            await question.refuse(_REFUSED, f"the client that made the task did not declare {kind}")
+            await question.refuse(METHOD_NOT_FOUND, f"the client that made the task did not declare {kind}")
             ctx.trace.loss("ML-UPDATE", kind)
             return
         stored = await self._store(
@@ -94,7 +84,9 @@ class Questions:
             key=None,
         )
         if not stored:
-            await question.refuse(_REFUSED, "too many questions of one task (limits.questions_per_task)")
+            await question.refuse(
+                METHOD_NOT_FOUND, "too many questions of one task (limits.questions_per_task)"
+            )
 
     async def withdrawn(self, session_id: str, request_id: bytes) -> None:
         """Close a question that the server called off, unless it was answered: then that is on its way."""
@@ -138,7 +130,7 @@ class Questions:
         for key, raw in requests.items():
             members = rawjson.members(raw)
             method = rawjson.string(members.get("method")) or ""
-            kind = KINDS.get(method)
+            kind = KIND_OF.get(method)
             if kind is None or kind not in row.kinds:
                 ctx.trace.loss("ML-UPDATE", kind or method)
                 continue
@@ -168,7 +160,7 @@ class Questions:
             ctx.trace.event("input.lost", task_id=row.task_id)
         if tasks.lost_input == "fail":
             self.asked_after_all(row.pk)
-            return await ends.end(row, End(Status.FAILED, error=error(_INTERNAL, message)), ctx=ctx)
+            return await ends.end(row, End(Status.FAILED, error=error(INTERNAL, message)), ctx=ctx)
         return await ends.record(row, replace(shown, status_message=message), ctx=ctx)
 
     def asked_after_all(self, pk: int) -> None:
@@ -227,43 +219,13 @@ class Questions:
 
     def deliver(self, row: TaskRow, asked: InputRow) -> None:
         """Deliver a stored answer in the background, once."""
-        if (row.pk, asked.key) not in self._delivering:
-            self._delivering.add((row.pk, asked.key))
-            self._room.start(self._deliver(row, asked), f"deliver {row.pk}/{asked.key}")
+        self._delivery.begin(row, asked)
 
     async def close(self, row: TaskRow) -> None:
         """Close the questions of a task that has ended (INPUT-END)."""
         self.asked_after_all(row.pk)
         self._reported.pop(row.pk, None)
         await self._room.ledger.close_inputs(row.pk)
-
-    async def _deliver(self, row: TaskRow, asked: InputRow) -> None:
-        room = self._room
-        ctx = room.own_context(row)
-        try:
-            for attempt in range(1_000_000):
-                await room.credential(ctx, row)
-                if (await room.ledger.own_task(row.pk)).status in TERMINAL:
-                    return
-                try:
-                    if not await room.holder(row).answer(ctx, row, asked):
-                        ctx.trace.event("upstream.invalid", rule="ML-UPDATE", detail="refused an answer")
-                        if not row.local and room.upstream(row).dialect.asks_inline:
-                            # such a server asks on, until it gets an answer that it takes
-                            await room.ledger.release_input(row.pk, asked.key)
-                            room.changes.publish(row.pk)
-                            return
-                    await room.ledger.deliver_input(row.pk, asked.key)
-                    room.changes.publish(row.pk)
-                    return
-                except SessionLost:
-                    return  # the task's own end is decided by who reads it next
-                except ShimError:
-                    if room.waits(ctx, row):
-                        continue
-                    await room.clock.sleep_ms(_RETRY_MS[min(attempt, len(_RETRY_MS) - 1)])
-        finally:
-            self._delivering.discard((row.pk, asked.key))
 
     async def _store(
         self,
@@ -283,6 +245,7 @@ class Questions:
             known = await ledger.inputs(row.pk, ("outstanding", "answered", "delivered", "closed"))
             if len(known) >= self._room.config.limits.questions_per_task:
                 ctx.trace.denied("limit")
+                ctx.trace.reached("limits.questions_per_task")
                 return False
             asked = InputRow(
                 task_pk=row.pk, key=key or f"{kind}-{len(known) + 1}", method=method, params=params,
@@ -322,16 +285,3 @@ def _superseded(one: InputRow, asked: InputRow) -> bool:
     same_id = one.upstream_id is not None and one.upstream_id == asked.upstream_id
     open_there = same_id and one.session_id == asked.session_id and one.state == "outstanding"
     return open_there and (one.method, one.params) != (asked.method, asked.params)
-
-
-def as_response(ctx: Context, kind: str, raw: bytes) -> bytes:
-    """Read an answer; a bare object for an elicitation is the accepted content (section 1 of the rules)."""
-    if kind == "elicitation" and "action" not in rawjson.members(raw):
-        ctx.trace.lenient("ML-UPDATE", "inputResponses: object without action")
-        return rawjson.join({"action": b'"accept"', "content": raw})
-    return raw
-
-
-def declined(response: bytes) -> bool:
-    """Tell whether the user would not answer."""
-    return rawjson.string(rawjson.members(response).get("action")) in {"decline", "cancel"}

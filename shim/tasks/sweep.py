@@ -49,7 +49,7 @@ class Sweeper:
         for task_id in purged.task_ids:
             Trace.background(self._room.sink).event("task.purged", task_id=task_id)
         for upstream in self._room.upstreams.values():
-            await upstream.sweep(delete=self._room.config.sessions.close)
+            await upstream.sweep(frozenset(purged.pks), delete=self._room.config.sessions.close)
         await self._see_to_abandoned(now_ms - tasks.abandoned_after_ms)
 
     async def _see_to_abandoned(self, before_ms: int) -> None:

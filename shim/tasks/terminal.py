@@ -6,9 +6,9 @@ from shim.hub import rawjson
 from shim.hub.rawjson import Members
 from shim.hub.status import Status
 from shim.wire.envelope import strip_related_task
+from shim.wire.errors import INTERNAL
 from shim.wire.jsonrpc import Response
 
-_INTERNAL = -32603
 _TEXT_CHARS = 2_000
 
 
@@ -36,7 +36,7 @@ def end_of(status: Status, response: Response | None, status_message: str | None
     if members.get("isError") == b"true":
         return End(Status.COMPLETED, result=result)
     message = status_message or first_text(members) or "the task failed and the upstream gave no reason"
-    return End(Status.FAILED, error=error(_INTERNAL, message), reason="error_made")
+    return End(Status.FAILED, error=error(INTERNAL, message), reason="error_made")
 
 
 def error(code: int, message: str) -> bytes:

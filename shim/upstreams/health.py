@@ -26,7 +26,10 @@ class Health:
     def changed(self, *, up: bool, evidence: str) -> None:
         """Take up what an exchange showed."""
         self.up, self.since_ms, self.evidence = up, self._clock.now_ms(), evidence
-        (self._went_down.clear if up else self._went_down.set)()
+        if up:
+            self._went_down.clear()
+        else:
+            self._went_down.set()
 
     def told(self) -> dict[str, object]:
         """Give it as it is shown to the operator."""
@@ -38,10 +41,10 @@ class Health:
         """Look for it while it is down, ever more rarely, until the shim stops."""
         while True:
             await self._went_down.wait()
-            tries = 0
+            wait_ms = pause_ms()
             while not self.up:
-                await self._clock.sleep_ms(min(pause_ms() * 2**tries, _AT_MOST_MS))
-                tries += 1
+                await self._clock.sleep_ms(min(wait_ms, _AT_MOST_MS))
+                wait_ms = min(wait_ms * 2, _AT_MOST_MS)
                 if not self.up:
                     await _look(link, headers())
 

@@ -13,8 +13,10 @@ import aiohttp
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
+from shim.wire.budget import KEY as BUFFERS
+from shim.wire.budget import Budget, Holding
 from shim.wire.era import Era
-from shim.wire.errors import UpstreamFault
+from shim.wire.errors import UpstreamFault, frame_too_large
 from shim.wire.probe import contradicts
 from shim.wire.sse import Frame, SseFrameTooLarge, SseParser
 
@@ -110,6 +112,8 @@ class Link:
         self.on_exchange: Callable[[str, str], None] | None = None
         self.on_drop: Callable[[str], None] | None = None
         self._up = True
+        self.budget = Budget()
+        """What answers may take of the memory."""
 
     async def send(
         self,
@@ -194,8 +198,13 @@ class Link:
 
     async def read(self, response: aiohttp.ClientResponse) -> bytes:
         """Read a whole body within the frame bound. Raises Interrupted, UpstreamFault."""
+        with self.budget.holding() as held:
+            return await self._read(response, held)
+
+    async def _read(self, response: aiohttp.ClientResponse, held: Holding) -> bytes:
         length = response.content_length
         if length is not None and length <= self.limits.frame_bytes:  # what is announced is all there can be
+            self._hold(response, held, length)
             try:
                 return await response.content.read()
             except _BROKEN_OFF as exc:
@@ -206,25 +215,37 @@ class Link:
             size += len(chunk)
             if size > self.limits.frame_bytes:
                 response.close()
-                raise UpstreamFault(-32603, "the upstream's answer is larger than limits.frame_bytes", 502)
+                raise frame_too_large("the upstream's answer is larger than limits.frame_bytes")
+            self._hold(response, held, len(chunk))
             chunks.append(chunk)
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     async def frames(self, response: aiohttp.ClientResponse) -> AsyncIterator[Frame]:
         """Read an event stream frame by frame. Raises Interrupted, UpstreamFault."""
         parser = SseParser(self.limits.frame_bytes)
-        async for chunk in chunks_of(response):
-            try:
-                frames = parser.feed(chunk)
-            except SseFrameTooLarge as exc:
-                response.close()
-                raise UpstreamFault(
-                    -32603, "a frame of the upstream is larger than limits.frame_bytes", 502
-                ) from exc
-            for frame in frames:
-                yield frame
+        with self.budget.holding() as held:
+            async for chunk in chunks_of(response):
+                try:
+                    frames = parser.feed(chunk)
+                except SseFrameTooLarge as exc:
+                    response.close()
+                    raise frame_too_large(
+                        "a frame of the upstream is larger than limits.frame_bytes"
+                    ) from exc
+                held.set(0)
+                self._hold(response, held, parser.waiting)
+                for frame in frames:
+                    yield frame
         for frame in parser.finish():
             yield frame
+
+    def _hold(self, response: aiohttp.ClientResponse, held: Holding, more: int) -> None:
+        """Count what of an answer has come. Raises UpstreamFault where there is no room for it."""
+        if not held.fits(more):
+            response.close()
+            raise UpstreamFault(
+                -32603, "no room for the upstream's answer (limits.buffer_bytes)", 503, limit=BUFFERS
+            )
 
 
 async def chunks_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

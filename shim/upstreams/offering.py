@@ -12,8 +12,8 @@ from shim.hub import rawjson
 from shim.hub.rawjson import Members, RawJsonError
 from shim.recent import Recent
 from shim.upstreams.base import Context, SessionLost, Upstream
-from shim.wire.envelope import tool_names
 from shim.wire.errors import ShimError
+from shim.wire.tool_lists import tool_names
 
 _CALLERS = 10_000
 
@@ -33,7 +33,7 @@ class Offering:
         return self._young(self._listed.get(tool))
 
     async def has(self, upstream: Upstream, ctx: Context, tool: str) -> bool | None:
-        """Tell whether the server lists a tool; None where it cannot be asked. The context is used up."""
+        """Tell whether the server lists a tool; None where it cannot be asked. Use the context no more."""
         if self.shows(tool):
             return True
         if tool in self._listed and self._asking:
@@ -62,9 +62,14 @@ class Offering:
                     return False
                 found += tool_names(response.result)
                 cursor = rawjson.members(response.result).get("nextCursor")
-                if rawjson.string(cursor) is None or cursor is None or len(found) >= limits.tools:
+                if rawjson.string(cursor) is None or cursor is None:
+                    break
+                if len(found) >= limits.tools:
+                    ctx.trace.reached("limits.tools")
                     break
                 params = {"cursor": cursor}
+            else:
+                ctx.trace.reached("limits.pages")
         except (ShimError, RawJsonError, SessionLost, TimeoutError):
             return False
         self._listed = {name: at for name, at in self._listed.items() if self._young(at)}

@@ -48,7 +48,7 @@ class Prober:
         again_ms: int,
     ) -> None:
         self.verdict: Verdict | None = None
-        """The last one that proved something; what proves nothing changes it not."""
+        """The last one that proved something; an answer that proves nothing leaves it as it is."""
         self._name = name
         self._ask = ask
         self._clock = clock

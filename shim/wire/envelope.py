@@ -3,7 +3,7 @@
 Everything here works on raw members; a payload's own keys are never looked at.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -21,11 +21,11 @@ from shim.wire.errors import (
     UNSUPPORTED_VERSION,
     URL_ELICITATION,
     ClientFault,
-    UpstreamFault,
     header_mismatch,
     invalid_params,
     unsupported_version,
 )
+from shim.wire.tool_lists import without_support
 
 META_CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
 META_CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
@@ -145,7 +145,7 @@ def modern_result(result: bytes, *, method: str, server_info: bytes | None) -> b
     for key in ("resultType", "ttlMs", "cacheScope", "inputRequests", "requestState"):
         members.pop(key, None)
     if method == "tools/list" and "tools" in members:
-        members["tools"] = _each_tool(members["tools"], _without_execution)
+        members["tools"] = without_support(members["tools"])
     if server_info is not None:
         meta = rawjson.object_or_empty(members.get("_meta"))
         members["_meta"] = rawjson.join({**meta, META_SERVER_INFO: server_info})
@@ -237,25 +237,6 @@ def related_task_of(params: Members) -> str | None:
     return rawjson.string(rawjson.object_or_empty(meta.get(RELATED_TASK)).get("taskId"))
 
 
-def question_params(params: bytes) -> bytes:
-    """Give a question's params without what belongs to the upstream's side (ML-INPUT)."""
-    members = rawjson.members(strip_related_task(params))
-    members.pop("elicitationId", None)
-    members.pop("task", None)
-    return rawjson.join(members)
-
-
-def legacy_question(params: bytes, request_id: bytes) -> Members:
-    """Give a question's params for a legacy client: one to visit a URL must have an id there (LM-INPUT).
-
-    `request_id` is the raw JSON-RPC id that the question is sent under, however often it is sent.
-    """
-    members = rawjson.members(params)
-    if rawjson.string(members.get("mode")) == "url":
-        members["elicitationId"] = request_id if request_id[:1] == b'"' else b'"%b"' % request_id
-    return members
-
-
 def declared_kinds(capabilities: bytes | None) -> Members:
     """Give the kinds of questions that capabilities declare, with their raw values."""
     declared = rawjson.object_or_empty(capabilities)
@@ -290,54 +271,6 @@ def offers_task_calls(init: bytes) -> bool:
             return False
         capabilities = capabilities[key]
     return True
-
-
-def tool_names(result: bytes) -> list[str]:
-    """Give the names in a tools/list result."""
-    tools = _items(rawjson.members(result).get("tools", b"[]"))
-    names = (rawjson.string(tool.get("name")) for tool in tools)
-    return [name for name in names if name is not None]
-
-
-def tools_with_support(result: bytes, support: Mapping[str, str]) -> bytes:
-    """Say in a tools/list result which tools can run as tasks; one that is not named stays as it is."""
-    members = rawjson.members(result)
-
-    def supported(tool: Members) -> Members:
-        said = support.get(rawjson.string(tool.get("name")) or "")
-        return tool if said is None else {**tool, "execution": rawjson.encode({"taskSupport": said})}
-
-    if "tools" in members:
-        members["tools"] = _each_tool(members["tools"], supported)
-    return rawjson.join(members)
-
-
-def without_tools(result: bytes, is_out: Callable[[Members], bool]) -> bytes:
-    """Leave tools out of a tools/list result; one that needs none left out stays as it came."""
-    members = rawjson.members(result)
-    tools = _items(members.get("tools", b"[]"))
-    kept = [tool for tool in tools if not is_out(tool)]
-    if len(kept) == len(tools):
-        return result
-    return rawjson.join({**members, "tools": b"[" + b",".join(map(rawjson.join, kept)) + b"]"})
-
-
-def _each_tool(tools: bytes, change: Callable[[Members], Members]) -> bytes:
-    return b"[" + b",".join(rawjson.join(change(tool)) for tool in _items(tools)) + b"]"
-
-
-def _items(tools: bytes) -> list[Members]:
-    try:
-        return [rawjson.members(bytes(item)) for item in _list.decode(tools)]
-    except msgspec.ValidationError as exc:
-        raise UpstreamFault(-32603, "the upstream's tools are no list", 502) from exc
-
-
-_list = msgspec.json.Decoder(list[msgspec.Raw])
-
-
-def _without_execution(tool: Members) -> Members:
-    return {key: value for key, value in tool.items() if key != "execution"}
 
 
 def _level(raw: bytes | None) -> str | None:

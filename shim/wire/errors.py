@@ -38,6 +38,7 @@ class ShimError(Exception):
         data: bytes | None = None,
         headers: tuple[tuple[str, str], ...] = (),
         reason: str | None = None,
+        limit: str | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -47,6 +48,8 @@ class ShimError(Exception):
         self.headers = headers
         self.reason = reason
         """What the audit log calls a denial, if it is one."""
+        self.limit = limit
+        """The key of the config whose bound is reached, if that is why."""
 
     def error_object(self) -> bytes:
         """Give the JSON-RPC error object, raw."""
@@ -83,9 +86,9 @@ def method_not_found(method: str) -> ClientFault:
     return ClientFault(METHOD_NOT_FOUND, f"Method not found: {method}")
 
 
-def invalid_params(detail: str) -> ClientFault:
-    """Refuse a parameter."""
-    return ClientFault(INVALID_PARAMS, detail)
+def invalid_params(detail: str, *, limit: str | None = None) -> ClientFault:
+    """Refuse a parameter; `limit` names the bound that it is beyond, if one."""
+    return ClientFault(INVALID_PARAMS, detail, limit=limit)
 
 
 def unknown_task() -> ClientFault:
@@ -128,8 +131,9 @@ def unsupported_version(requested: str, supported: tuple[str, ...]) -> ClientFau
 def too_large(limit_bytes: int) -> ClientFault:
     """Refuse a body over the limit."""
     return ClientFault(
-        INVALID_REQUEST, f"body: larger than limits.body_bytes = {limit_bytes}", 413, reason="limit"
-    )
+        INVALID_REQUEST, f"body: larger than limits.body_bytes = {limit_bytes}", 413,
+        reason="limit", limit="limits.body_bytes",
+    )  # fmt: skip
 
 
 def unsupported_media(given: str) -> ClientFault:
@@ -161,14 +165,21 @@ def unauthorized(detail: str, challenges: tuple[str, ...], *, reason: str) -> Cl
     return ClientFault(INVALID_REQUEST, detail, 401, headers=headers, reason=reason)
 
 
-def too_many(detail: str, *, retry_after_s: int) -> ClientFault:
-    """Refuse because a bound is reached."""
-    return ClientFault(INTERNAL, detail, 429, headers=(("Retry-After", str(retry_after_s)),), reason="limit")
+def too_many(detail: str, *, limit: str, retry_after_s: int) -> ClientFault:
+    """Refuse because the bound is reached that this key of the config sets for a caller."""
+    headers = (("Retry-After", str(retry_after_s)),)
+    return ClientFault(INTERNAL, detail, 429, headers=headers, reason="limit", limit=limit)
 
 
-def all_in_use(detail: str, *, retry_after_s: int) -> ClientFault:
+def all_in_use(detail: str, *, limit: str, retry_after_s: int) -> ClientFault:
     """Refuse because a bound is reached that this caller alone did not fill."""
-    return ClientFault(INTERNAL, detail, 503, headers=(("Retry-After", str(retry_after_s)),), reason="limit")
+    headers = (("Retry-After", str(retry_after_s)),)
+    return ClientFault(INTERNAL, detail, 503, headers=headers, reason="limit", limit=limit)
+
+
+def frame_too_large(detail: str) -> UpstreamFault:
+    """Give up what an upstream sends beyond the bound."""
+    return UpstreamFault(INTERNAL, detail, 502, limit="limits.frame_bytes")
 
 
 def no_such_endpoint(path: str) -> ClientFault:

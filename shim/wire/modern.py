@@ -64,9 +64,11 @@ def undeclared(params: Members) -> Members:
 
 def wants_tasks(error: bytes | None) -> bool:
     """Tell whether a server refused a request because it did not declare the tasks extension."""
-    if error is None or TASKS_EXTENSION.encode() not in error:
+    if error is None or (TASKS_EXTENSION.encode() not in error and b"\\" not in error):
         return False
-    return rawjson.members(error).get("code") == b"%d" % MISSING_CAPABILITY
+    if rawjson.members(error).get("code") != b"%d" % MISSING_CAPABILITY:
+        return False
+    return TASKS_EXTENSION.encode() in rawjson.encode(rawjson.decode(error))  # its slash may be escaped
 
 
 def _without_tasks(capabilities: Members) -> Members:
@@ -124,8 +126,8 @@ def more_input(result: bytes | None) -> MoreInput | None:
 
 def is_question(result: bytes | None) -> bool:
     """Tell whether a result asks before it goes on; one that does not is not read. Raises RawJsonError."""
-    if result is None or b"input_required" not in result:
-        return False
+    if result is None or (b"input_required" not in result and b"\\u00" not in result):
+        return False  # any letter may be escaped
     return rawjson.string(rawjson.members(result).get("resultType")) == "input_required"
 
 

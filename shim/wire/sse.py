@@ -59,6 +59,8 @@ class SseParser:
                 break  # the LF that may belong to it has not come yet
             line = bytes(self._buffer[self._line_start : end.start()])
             self._line_start = self._scanned = end.end()
+            if self._first:
+                line, self._first = line.removeprefix(_BOM), False
             if line:
                 self._lines.append(line)
                 continue
@@ -72,6 +74,11 @@ class SseParser:
         if len(self._buffer) > self._max:
             self._refuse()
         return frames
+
+    @property
+    def waiting(self) -> int:
+        """How many bytes wait for the rest of their frame."""
+        return len(self._buffer)
 
     def finish(self) -> list[Frame]:
         """Give what the stream's end completes: a frame that ended in a lone CR, or half a frame."""
@@ -87,8 +94,7 @@ class SseParser:
 
     def _frame(self, raw: bytes) -> Frame:
         event, data, event_id, retry_ms = "message", [], None, None
-        for index, whole in enumerate(self._lines):
-            line = whole.removeprefix(_BOM) if self._first and index == 0 else whole
+        for line in self._lines:
             name, _, value = line.partition(b":")
             value = value.removeprefix(b" ")
             if name == b"data":
@@ -100,7 +106,6 @@ class SseParser:
             elif name == b"retry" and value.isdigit() and len(value) <= _RETRY_DIGITS:
                 retry_ms = int(value)
         self._lines.clear()
-        self._first = False
         return Frame(raw, event, b"\n".join(data) if data else None, event_id, retry_ms)
 
 

@@ -8,9 +8,9 @@ import secrets
 
 from shim.hub import rawjson
 from shim.hub.rawjson import Members, RawJsonError
-from shim.wire.envelope import question_params
 from shim.wire.errors import URL_ELICITATION, invalid_params, missing_capability
 from shim.wire.jsonrpc import Response
+from shim.wire.questions import question_params
 
 MAY_ASK = frozenset(("tools/call", "prompts/get", "resources/read"))
 """The requests that a modern server may answer with input_required."""
@@ -64,9 +64,9 @@ def refuse_declined(params: Members) -> None:
 
 def _elicitations(data: bytes) -> list[bytes]:
     """Give the params of the elicitations that an error's data lists; those without a URL are none."""
-    listed = rawjson.decode(data).get("elicitations") if data[:1] == _OBJECT else None
+    listed = rawjson.object_or_empty(data).get("elicitations", b"")
     return [
-        question_params(rawjson.encode(one))
-        for one in (listed if isinstance(listed, list) else ())
-        if isinstance(one, dict) and isinstance(one.get("url"), str)
+        question_params(one)
+        for one in (rawjson.items(listed) if listed[:1] == b"[" else ())
+        if rawjson.string(rawjson.object_or_empty(one).get("url")) is not None
     ]

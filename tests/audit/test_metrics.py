@@ -79,14 +79,16 @@ def test_what_others_count_is_read_at_the_scrape(metrics):
     shadowed = Counter()
     metrics.watch(
         dropped=lambda: counts["dropped"], under_way=lambda: counts["under_way"], shadowed=shadowed,
-        legacy_callers=lambda: counts["under_way"] + 1,
+        legacy_callers=lambda: counts["under_way"] + 1, reached=(reached := Counter()), buffered=lambda: 6,
     )  # fmt: skip
     counts.update(dropped=7, under_way=3)
     shadowed["new", "same"] += 2
+    reached["limits.body_bytes"] += 5
     text = metrics.text().decode()
     assert "taskshim_audit_dropped_total 7.0" in text
     assert "taskshim_open_requests 3.0" in text
     assert "taskshim_legacy_callers 4.0" in text
+    assert 'taskshim_limit_reached_total{limit="limits.body_bytes"} 5.0' in text
     assert 'taskshim_shadow_calls_total{outcome="same",upstream="new"} 2.0' in text
 
 

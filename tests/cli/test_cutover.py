@@ -88,7 +88,7 @@ async def test_a_cutover_from_the_command_line(tmp_path, admin_port):
             assert re.search(
                 r"^upstream +is +share +requests +legacy +errors +open +oldest", table, re.MULTILINE
             )
-            assert re.search(r"^new +up +\d+\.\d% +\d+ +0 +0 +1 +\d+ s +0 +0$", table, re.MULTILINE)
+            assert re.search(r"^new +up +\d+\.\d% +\d+ +0 +0 +1 +\d+ m?s +0 +0$", table, re.MULTILINE)
             refused = await run("cutover", "set", *config, "--percent", "5", "--to", "nowhere")
             assert refused.exit_code == 2
             assert "no upstream is called 'nowhere'" in refused.stderr

@@ -13,7 +13,8 @@ import pytest
 from shim.app import App, running
 from shim.audit.sink import FileSink
 from tests.client import LegacyClient, ModernClient
-from tests.corners.lm import DISCOVER
+from tests.corners.lm import DISCOVER, made, seen_as
+from tests.corners.lm import TOOLS as MODERN_TOOLS
 from tests.corners.ml import ALICE, TOOLS
 from tests.scripted import Broken, Error, Raw, Scripted, scripted, text
 from tests.shim import config_for
@@ -149,3 +150,34 @@ async def test_a_get_stream_does_not_hold_the_stop(tmp_path: Path, dialect: str)
         assert await stream.rest() == []  # a whole answer: one that breaks off raises
     events = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
     assert {one.get("outcome") for one in events if one["event"] == "request"} == {"ok"}
+
+
+@pytest.mark.rule("LM-RESULT", "DUR-2")
+@pytest.mark.parametrize("legacy", ["experimental", "create-status"])
+async def test_a_wait_for_a_result_does_not_hold_the_stop(tmp_path: Path, legacy: str) -> None:
+    """It ends without an answer, long before `limits.shutdown_ms` is over; the task goes on."""
+    async with AsyncExitStack() as outlives, scripted(sessions=False) as upstream:
+        for method, answer in (
+            ("server/discover", DISCOVER),
+            ("tools/list", MODERN_TOOLS),
+            ("tasks/get", seen_as()),
+        ):
+            upstream.on(method, answer)
+        sections: dict[str, Any] = {
+            "upstream": {"dialect": "sep-2663"},
+            "limits": {"shutdown_ms": 600_000},
+            "legacy": {"dialect": legacy},
+        }
+        async with running(config_for(upstream.url, tmp_path, **sections)) as app:
+            client = await outlives.enter_async_context(LegacyClient(app.url, headers=ALICE))
+            await client.initialize()
+            upstream.once("tools/call", made("task-1"))
+            if legacy == "experimental":
+                await client.call("run", task={})
+            else:
+                await client.request("tasks/create", {"name": "run", "arguments": {}})
+            waiting = client.stream("tasks/result", {"taskId": "task-1"})
+            stream = await outlives.enter_async_context(waiting)
+            await upstream.wait("tasks/get")
+        assert await stream.rest() == []  # a whole answer: one that breaks off raises
+    assert upstream.seen("tasks/cancel") == []

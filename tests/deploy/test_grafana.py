@@ -38,8 +38,9 @@ def served() -> dict[str, set[str]]:
     """Give the samples of a shim that has seen one of everything, with their labels."""
     metrics = Metrics(["tools/call"])
     metrics.watch(
-        dropped=lambda: 1, under_way=lambda: 1, shadowed={("main", "same"): 1}, legacy_callers=lambda: 1
-    )
+        dropped=lambda: 1, under_way=lambda: 1, shadowed={("main", "same"): 1}, legacy_callers=lambda: 1,
+        reached={"limits.body_bytes": 1}, buffered=lambda: 1,
+    )  # fmt: skip
     trace = Trace(NullSink(), upstream="main")
     trace.corner, trace.method = "LL", "tools/call"
     trace.denied("limit")

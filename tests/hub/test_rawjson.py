@@ -126,6 +126,31 @@ def test_any_bytes_give_members_or_the_one_error(data: bytes) -> None:
         assert {key: rawjson.decode(raw) for key, raw in found.items()} == rawjson.decode(data)
 
 
+@pytest.mark.rule("HUB-5")
+@pytest.mark.parametrize(
+    ("data", "items"),
+    [
+        (b"[]", []), (b" [ ] ", []), (b'[1.10, {"a" : [2]},\n"x"]', [b"1.10", b'{"a" : [2]}', b'"x"']),
+        (b'["\\ud800", 1 ,{"a":"\\udfff"} ]', [b'"\\ud800"', b"1", b'{"a":"\\udfff"}']),
+    ],
+)  # fmt: skip
+def test_a_list_is_split_into_its_items_as_they_came(data: bytes, items: list[bytes]) -> None:
+    assert rawjson.items(data) == items
+
+
+@pytest.mark.parametrize(
+    ("data", "fault"),
+    [
+        (b"{}", "not_object"), (b'{"a":"\\ud800"}', "not_object"), (b"[1,]", "syntax"), (b'["\xff"]', "utf8"),
+        (b"[" * 100_000 + b"]" * 100_000, "too_deep"),
+    ],
+)  # fmt: skip
+def test_what_is_no_list_is_not_split(data: bytes, fault: str) -> None:
+    with pytest.raises(RawJsonError) as caught:
+        rawjson.items(data)
+    assert caught.value.fault == fault
+
+
 @pytest.mark.parametrize(
     ("data", "value"),
     [

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shim.hub import rawjson
-from shim.wire import envelope
+from shim.wire import envelope, questions, tool_lists
 from shim.wire.envelope import LEGACY_ONLY_KEYS, MODERN_ONLY_KEYS, RELATED_TASK, read_modern_meta
 from shim.wire.era import Era
 from shim.wire.errors import ClientFault, UpstreamFault
@@ -214,8 +214,8 @@ def test_tools_that_are_none_are_the_upstreams_fault(tools: bytes) -> None:
     listed = b'{"tools":' + tools + b"}"
     for read in (
         lambda: envelope.modern_result(listed, method="tools/list", server_info=None),
-        lambda: envelope.tool_names(listed),
-        lambda: envelope.tools_with_support(listed, {}),
+        lambda: tool_lists.tool_names(listed),
+        lambda: tool_lists.tools_with_support(listed, {}),
     ):
         with pytest.raises((UpstreamFault, rawjson.RawJsonError)):
             read()
@@ -317,7 +317,7 @@ def test_a_question_loses_what_is_the_upstreams_own() -> None:
         b'{"mode":"url","url":"https://e.example/?elicitationId=1","elicitationId":"e","message":"m\\ud800",'
         b'"requestedSchema":{"properties":{"elicitationId":{}}},"_meta":' + RELATED + b"}"
     )
-    assert envelope.question_params(asked) == (
+    assert questions.question_params(asked) == (
         b'{"mode":"url","url":"https://e.example/?elicitationId=1","message":"m\\ud800",'
         b'"requestedSchema":{"properties":{"elicitationId":{}}}}'
     )
@@ -366,8 +366,8 @@ def test_what_tools_support_is_said_per_tool() -> None:
         b'{"tools":[{"name":"a","inputSchema":{"x":1.10}},'
         b'{"name":"b","execution":{"taskSupport":"required"}}]}'
     )
-    assert envelope.tool_names(listed) == ["a", "b"]
-    assert json.loads(envelope.tools_with_support(listed, {"a": "optional"})) == {
+    assert tool_lists.tool_names(listed) == ["a", "b"]
+    assert json.loads(tool_lists.tools_with_support(listed, {"a": "optional"})) == {
         "tools": [
             {"name": "a", "inputSchema": {"x": 1.1}, "execution": {"taskSupport": "optional"}},
             {"name": "b", "execution": {"taskSupport": "required"}},

@@ -138,3 +138,13 @@ def test_any_name_survives_and_is_a_safe_header(value: str) -> None:
 def test_a_lone_surrogate_makes_a_header_that_nobody_accepts() -> None:
     with pytest.raises(ClientFault):
         decode_value(encode_value("\ud800"))
+
+
+@pytest.mark.rule("VALIDATE")
+@pytest.mark.parametrize(
+    "value", ["=?base64?cn\u00e9Vu?=", "=?base64?\udcff?=", "=?base64?cn=Vu?=", "=?base64?/w==?="]
+)
+def test_what_is_no_base64_is_a_mismatch(value: str) -> None:
+    with pytest.raises(ClientFault) as caught:
+        decode_value(value)
+    assert caught.value.code == -32020

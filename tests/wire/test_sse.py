@@ -55,6 +55,15 @@ def test_a_byte_order_mark_counts_only_at_the_start() -> None:
 
 
 @pytest.mark.rule("SSE")
+def test_a_byte_order_mark_alone_is_an_empty_line() -> None:
+    frames = parse(b"\xef\xbb\xbf\ndata: a\n\n")
+    assert [(frame.raw, frame.data) for frame in frames] == [
+        (b"\xef\xbb\xbf\n", None),
+        (b"data: a\n\n", b"a"),
+    ]
+
+
+@pytest.mark.rule("SSE")
 def test_half_a_frame_is_passed_on_but_says_nothing() -> None:
     parser = SseParser(BOUND)
     assert [frame.data for frame in parser.feed(b"data: a\n\ndata: b\n")] == [b"a"]

@@ -12,14 +12,15 @@ from shim.fronts.hosted.streams import EventIds, Streams, reached
 from shim.hub import rawjson
 from shim.hub.status import TERMINAL
 from shim.ledger.records import AskRow, InputRow, InputState, SessionRow, TaskRow
-from shim.tasks.questions import KINDS, as_response
+from shim.tasks.answers import as_response
 from shim.tasks.refusal import refused
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Context
-from shim.wire.envelope import legacy_question, question_params, with_related_task
+from shim.wire.envelope import with_related_task
 from shim.wire.errors import UpstreamFault
 from shim.wire.ids import IdMaker
 from shim.wire.jsonrpc import Response, write_notification, write_request
+from shim.wire.questions import KIND_OF, legacy_question, question_params
 
 Say = Callable[[bytes, str], Awaitable[None]]
 """Sends a message under an event id over one stream."""
@@ -119,7 +120,7 @@ class Asking:
             for key, raw in requests.items():
                 question = rawjson.members(raw)
                 method = rawjson.string(question.get("method")) or ""
-                if (kind := KINDS.get(method)) not in session.kinds or kind is None:
+                if (kind := KIND_OF.get(method)) not in session.kinds or kind is None:
                     ctx.trace.loss("LM-MRTR", kind or "inputRequests")
                     raise _cannot(f"a client that did not declare {kind or 'such questions'}")
                 rid = self._ids.next()

@@ -94,7 +94,11 @@ class Feed:
         channel = self._channels.get(session.session_id)
         if channel is not None and channel.away is not None:
             channel.away.cancel()
-            await asyncio.wait([channel.away])
+            try:
+                await asyncio.wait([channel.away])
+            except asyncio.CancelledError:  # this client has left already: the stream goes on as before
+                self._leave(channel)
+                raise
             channel = self._channels.get(session.session_id)  # it may have ended in that moment
         if channel is not None:
             missed = self._replays.after(channel.kept, last_event_id)
@@ -135,6 +139,8 @@ class Feed:
             running.cancel()
             await asyncio.wait((running,))
         self._end(channel)
+        if not running.cancelled():
+            running.result()  # a failure of it is logged with this work
 
     def _end(self, channel: _Channel) -> None:
         channel.listening.cancel()

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from dataclasses import replace
 
-from shim.clock import Clock
+from shim.clock import Clock, retry_ms
 from shim.fronts.hosted.sessions import resources
 from shim.fronts.hosted.streams import Open
 from shim.hub.rawjson import RawJsonError
@@ -51,7 +51,7 @@ class Listening:
                     return
             if self._clock.ticks_ms() - began > _RETRY_MS[-1]:
                 attempt = 0
-            await self._clock.sleep_ms(_RETRY_MS[min(attempt, len(_RETRY_MS) - 1)])
+            await self._clock.sleep_ms(retry_ms(_RETRY_MS, attempt))
             attempt += 1
             while self._upstream.credentials.waiting(ctx):
                 await self._upstream.credentials.renewed(ctx)

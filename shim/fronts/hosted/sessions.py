@@ -66,7 +66,8 @@ class HostedSessions:
             others = [one for one in resources(latest) if one != uri] if latest is not None else []
             if on and len(others) >= (at_most := self._limits.subscriptions_per_stream):
                 raise invalid_params(
-                    f"params.uri: this session names limits.subscriptions_per_stream = {at_most} already"
+                    f"params.uri: this session names limits.subscriptions_per_stream = {at_most} already",
+                    limit="limits.subscriptions_per_stream",
                 )
             await self._set(latest, {_RESOURCES: rawjson.encode([*others, uri] if on else others)})
 

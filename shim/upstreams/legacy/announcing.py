@@ -11,6 +11,7 @@ from collections.abc import Collection, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from shim.clock import retry_ms
 from shim.hub import rawjson
 from shim.upstreams.base import Context, Notify, SessionLost
 from shim.upstreams.legacy.session import Gone, LegacySession, Parts
@@ -131,7 +132,12 @@ class Announcements:
             if not one.alone and one.ctx.kinds == ctx.kinds and not one.over.is_set():
                 return one
         lasting = replace(
-            ctx, caller=replace(ctx.caller, credential=None), notify=None, progress_token=None, log_level=None
+            ctx,
+            caller=replace(ctx.caller, credential=None),
+            notify=None,
+            asking=None,
+            progress_token=None,
+            log_level=None,
         )
         shared = _Shared(lasting)
         every.append(shared)
@@ -195,7 +201,7 @@ class Announcements:
                 await session.stream_over()
             if self._authority.waiting(shared.ctx):
                 await self._authority.renewed(shared.ctx)
-            if (wait_ms := _RETRY_MS[min(attempt, len(_RETRY_MS) - 1)]) > 0:
+            if (wait_ms := retry_ms(_RETRY_MS, attempt)) > 0:
                 await self._clock.sleep_ms(wait_ms)
             attempt = attempt + 1 if self._clock.ticks_ms() - began < _QUICK_MS + wait_ms else 0
             failed = True

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import aiohttp
 
-from shim.clock import Clock
+from shim.clock import Clock, retry_ms
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context
 from shim.upstreams.http import SSE_TYPE, Denied, Link, media_type
@@ -54,8 +54,11 @@ class GetStream:
             return
         if self._kept is None or self._kept.done():
             opened = self._opened = asyncio.Event()
-            # the stream outlives the request that opens it, and so does not keep its credential
-            lasting = dataclasses.replace(ctx, caller=dataclasses.replace(ctx.caller, credential=None))
+            # the stream outlives the request that opens it: it keeps neither its credential nor its client
+            lasting = dataclasses.replace(
+                ctx, caller=dataclasses.replace(ctx.caller, credential=None), notify=None, asking=None,
+                progress_token=None, log_level=None,
+            )  # fmt: skip
             self._kept = asyncio.create_task(self._keep(lasting, opened), name=f"get-stream {self._name}")
             self._kept.add_done_callback(lambda _: opened.set())
         await self._opened.wait()
@@ -105,7 +108,7 @@ class GetStream:
             except (UpstreamFault, Denied):
                 opened.set()
             wait_ms = self._retry_ms if attempt == 0 else None
-            await self._clock.sleep_ms(wait_ms or _RECONNECT_MS[min(attempt, len(_RECONNECT_MS) - 1)])
+            await self._clock.sleep_ms(wait_ms or retry_ms(_RECONNECT_MS, attempt))
             attempt += 1
 
     async def _read(self, ctx: Context, response: aiohttp.ClientResponse) -> None:

@@ -6,17 +6,21 @@ holds a task, or a call that may be asked something, is not shared with a second
 """
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import structlog
+
 from shim.clock import Clock
+from shim.hub.rawjson import RawJsonError
 from shim.ledger.protocol import Ledger
 from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context
-from shim.upstreams.legacy.session import LegacySession
-from shim.wire.errors import all_in_use, too_many
+from shim.upstreams.legacy.session import Gone, LegacySession
+from shim.wire.errors import ShimError, all_in_use, too_many
+
+log = structlog.get_logger("shim.upstreams")
 
 Opener = Callable[[Context], Awaitable[LegacySession]]
 Adopter = Callable[[SessionRow], LegacySession]
@@ -142,13 +146,19 @@ class Pool:
         session.lose()
         self._forget(session)
 
-    async def sweep(self) -> list[LegacySession]:
-        """Drop sessions that nobody used for `idle_ms`; gives them so that the caller can close them."""
+    async def sweep(self, gone: frozenset[int] = frozenset()) -> list[LegacySession]:
+        """Drop sessions that nobody used for `idle_ms`; gives them so that the caller can close them.
+
+        Tasks whose time is over hold no session: `gone`, by their ledger keys.
+        """
+        for session in self._by_id.values():
+            session.forget_tasks(gone)
         before = self._clock.now_ms() - self.limits.idle_ms
         idle = [one for one in self._by_id.values() if one.free and one.idle_since_ms < before]
         for session in idle:
             self._forget(session)
             await session.close()
+        self._forget_empty()
         return idle
 
     async def close(self) -> None:
@@ -217,10 +227,15 @@ class Pool:
         if mine > self.limits.per_caller and not (evicts and self._evict(ctx.caller.key)):
             raise too_many(
                 "the caller's upstream sessions are all in use (sessions.per_caller): end a task or wait",
+                limit="sessions.per_caller",
                 retry_after_s=1,
             )
         if len(self._by_id) + self._opening > self.limits.total and not (evicts and self._evict(None)):
-            raise all_in_use("all upstream sessions are in use (sessions.total): wait", retry_after_s=1)
+            raise all_in_use(
+                "all upstream sessions are in use (sessions.total): wait",
+                limit="sessions.total",
+                retry_after_s=1,
+            )
 
     def _keep(self, group: _Group, session: LegacySession) -> None:
         group.sessions[session.id] = session
@@ -256,7 +271,11 @@ class Pool:
             if group.sessions.pop(session.id, None) is not None:
                 break
         if len(self._groups) > self.limits.total:
-            self._groups = {k: g for k, g in self._groups.items() if g.sessions or g.opening}
+            self._forget_empty()
+
+    def _forget_empty(self) -> None:
+        """Forget the callers that have no session: what one has of lost ones stays in memory with it."""
+        self._groups = {key: one for key, one in self._groups.items() if one.sessions or one.opening}
 
     def _warm(self, ctx: Context) -> None:
         """Keep a spare ready, so that the caller's next create costs one upstream request."""
@@ -265,13 +284,17 @@ class Pool:
         spare = sum(1 for one in group.sessions.values() if not one.leased and one.load < room)
         if spare + group.opening >= self.limits.spares or ctx.caller.kind == "none":
             return
-        task = asyncio.create_task(self._spare(ctx, group), name="warm-session")
+        task = asyncio.create_task(self._spare(ctx), name="warm-session")
         self._warming.add(task)
         task.add_done_callback(self._warming.discard)
 
-    async def _spare(self, ctx: Context, group: _Group) -> None:
-        with contextlib.suppress(Exception):  # a spare is a courtesy; the create that needs one reports
-            await self._new(ctx, group, evicts=False)
+    async def _spare(self, ctx: Context) -> None:
+        try:
+            await self._new(ctx, self._group(ctx), evicts=False)
+        except (ShimError, Gone, RawJsonError, TimeoutError):
+            pass  # a spare is a courtesy; the create that needs one reports
+        except Exception:
+            log.exception("a spare session could not be opened")
 
 
 async def _listen(ctx: Context, session: LegacySession, *, logs: bool = False) -> None:

@@ -146,6 +146,11 @@ class LegacySession:
         """Tasks that live here or are about to."""
         return len(self.tasks) + self.reserved
 
+    def forget_tasks(self, gone: frozenset[int]) -> None:
+        """Take it that these tasks, by their ledger keys, live nowhere any more."""
+        if gone and not gone.isdisjoint(self.tasks.values()):
+            self.tasks = {name: pk for name, pk in self.tasks.items() if pk not in gone}
+
     @property
     def free(self) -> bool:
         """True when nothing needs the session."""

@@ -140,15 +140,25 @@ class Sessions:
         elif (driven := self._driven.get(row.session_id or "")) is not None:
             driven.tasks.pop(row.upstream_task_id, None)
 
-    async def sweep(self, *, delete: bool) -> None:
+    async def sweep(self, gone: frozenset[int], *, delete: bool) -> None:
         """Drop idle sessions; the server is told only if the operator wants it."""
-        for session in await self.pool.sweep():
+        for session in self._driven.values():
+            session.forget_tasks(gone)
+        await self._let_go_of_driven()
+        for session in await self.pool.sweep(gone):
             await self._ledger.close_session(session.id)
             if delete and session.wire_id is not None:
                 caller = Caller(session.row.caller, cast("Kind", session.row.caller_kind))
                 ctx = Context(caller, Trace.background(NullSink(), upstream=self._name))
                 if not self._parts.authority.waiting(ctx):
                     await session.delete(ctx)
+
+    async def _let_go_of_driven(self) -> None:
+        """Forget the sessions of clients that nobody used lately: who comes back finds them in the ledger."""
+        before_ms = self._parts.clock.now_ms() - self.pool.limits.idle_ms
+        for session in [one for one in self._driven.values() if one.free and one.idle_since_ms < before_ms]:
+            del self._driven[session.id]
+            await session.close()
 
     async def close(self) -> None:
         """Close the shim's own streams."""

@@ -115,7 +115,11 @@ class LegacyUpstream:
         catalog = self._catalog(ctx)
         if self.dialect.tool_support != "listed":
             return catalog.override(tool) or self.dialect.tool_support
-        return await catalog.support(tool, lambda params: self.plain(ctx, "tools/list", params))
+        support = await catalog.support(tool, lambda params: self.plain(ctx, "tools/list", params))
+        if catalog.cut is not None:
+            ctx.trace.reached(catalog.cut)
+            catalog.cut = None
+        return support
 
     async def accepts_session(self, ctx: Context, session_id: str) -> bool:
         """Tell whether the server takes a ping of this caller's on a session (OWN-ADOPT)."""
@@ -301,9 +305,12 @@ class LegacyUpstream:
         """Free the task's place in its session."""
         self._sessions.free(row)
 
-    async def sweep(self, *, delete: bool) -> None:
+    async def sweep(self, gone: frozenset[int] = frozenset(), *, delete: bool) -> None:
         """Drop idle sessions; the server is told only if the operator wants it."""
-        await self._sessions.sweep(delete=delete)
+        await self._sessions.sweep(gone, delete=delete)
+        before_ms = self.parts.clock.ticks_ms() - self._sessions.pool.limits.idle_ms
+        for key in [key for key, one in self._catalogs.items() if one.used_ms < before_ms]:
+            del self._catalogs[key]
 
     async def close(self) -> None:
         """Close the shim's own streams."""
@@ -335,6 +342,7 @@ class LegacyUpstream:
         catalog = self._catalogs.get(key)
         if catalog is None:
             catalog = self._catalogs[key] = self._new_catalog()
+        catalog.used_ms = self.parts.clock.ticks_ms()
         return catalog
 
 

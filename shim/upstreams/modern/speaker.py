@@ -180,7 +180,7 @@ class ModernUpstream:
     async def ended(self, row: TaskRow) -> None:
         """Do nothing: the task holds nothing here."""
 
-    async def sweep(self, *, delete: bool) -> None:
+    async def sweep(self, gone: frozenset[int] = frozenset(), *, delete: bool) -> None:
         """Do nothing: there are no sessions."""
 
     async def close(self) -> None:

@@ -15,9 +15,9 @@ ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "threat-model.md").read_text("utf-8")
 NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", PAGE)))
 ATTACKS = (
-    "Stealing a task", "Guessing an id", "Fixing a session", "Hijacking a session", "Replaying `requestState`",
-    "Smuggling in headers", "Smuggling in the body", "DNS rebinding", "SSRF by redirects", "SSRF by metadata",
-    "Log injection",
+    "Stealing a task", "Guessing an id", "Fixing a session", "Hijacking a session",
+    "Replaying `requestState`", "Smuggling in headers", "Smuggling in the body", "DNS rebinding",
+    "SSRF by redirects", "SSRF by metadata", "Log injection",
 )  # fmt: skip
 EVIL = 'x\n{"event":"denied","reason":"forged"}\r\n\x1b[31mred\u2028 end'
 
@@ -45,12 +45,8 @@ async def test_what_a_client_states_makes_no_line_of_its_own(
     upstream.on("tools/call", text("fine"))
     config = config_for(upstream.url, tmp_path, upstream={"dialect": "experimental"})
     async with running(config) as app:
-        client: ModernClient | LegacyClient
-        if era == "modern":
-            client = ModernClient(app.url, name=EVIL)
-        else:
-            client = LegacyClient(app.url, name=EVIL)
-        async with client:
+        kind = ModernClient if era == "modern" else LegacyClient
+        async with kind(app.url, name=EVIL) as client:
             if isinstance(client, LegacyClient):
                 await client.initialize()
             await client.call(EVIL)

@@ -53,6 +53,9 @@ class Shares:
 
     def _poll(self, caller: str) -> None:
         limits, now_ms = self._config.limits, self._clock.ticks_ms()
+        whole_again_ms = limits.poll_burst / limits.polls_per_second * 1000
+        while self._polls and next(iter(self._polls.values()))[1] + whole_again_ms <= now_ms:
+            self._polls.popitem(last=False)
         had, at_ms = self._polls.get(caller, (float(limits.poll_burst), now_ms))
         has = min(float(limits.poll_burst), had + (now_ms - at_ms) * limits.polls_per_second / 1000)
         if has < 1:

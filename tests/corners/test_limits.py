@@ -136,6 +136,11 @@ async def _(folder: Path) -> None:
         at.clock.advance(500)
         assert (await at.client.tasks("get", task_id)).status == 200
         assert (await at.client.tasks("get", task_id)).status == 429
+        at.clock.advance(1_500)
+        async with ModernClient(at.app.url, headers=BOB) as bob:
+            await bob.tasks("get", task_id)
+        shares: Any = at.app.endpoint._shares
+        assert len(shares._polls) == 1  # who has the whole burst again needs no place
         await counted(at.app, "polls_per_second")
 
 

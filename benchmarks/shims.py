@@ -53,7 +53,12 @@ def shim(
         "ledger": {"path": str(ledger or directory / f"{name}.db")},
         "audit": {"path": str(directory / f"{name}.audit.jsonl")},
         "admin": {"port": free_port()},
-        "limits": {"sessions_per_caller": MANY, "open_tasks_per_caller": MANY},
+        "limits": {
+            "sessions_per_caller": MANY,
+            "open_tasks_per_caller": MANY,
+            "requests_per_caller": MANY,
+            "polls_per_second": MANY,
+        },
         "log": {"level": "warning"},
     }
     for section, values in sections.items():

@@ -35,6 +35,7 @@ from shim.fronts.metadata import ResourceMetadata, described_at
 from shim.fronts.open_streams import OpenStreams
 from shim.fronts.routes import Routes
 from shim.fronts.server import server_of
+from shim.fronts.shares import Shares
 from shim.fronts.sunset import Sunset
 from shim.hub.registry import load_dialects
 from shim.ledger.sqlite import SqliteLedger
@@ -49,6 +50,7 @@ from shim.tasks.service import Tasks
 from shim.upstreams.base import Upstream
 from shim.upstreams.prober import Prober
 from shim.upstreams.probing import Probed
+from shim.wire.budget import Budget
 from shim.wire.ids import IdMaker
 
 log = structlog.get_logger("shim")
@@ -105,7 +107,7 @@ async def running(
             one.name: Stand(in_force, one, await linked(stack, in_force, one, ledger, clock), sink, clock)
             for one in config.upstream
         }
-        room = Room(in_force, ledger, {}, clock, sink)
+        room = Room(in_force, ledger, {}, clock, sink, Budget(lambda: in_force.limits.buffer_bytes))
         questions = Questions(room)
         shadow = Shadow(in_force, lambda name: stands[name].behind.main, tuple(stands), dialects, room)
         ids = IdMaker(epoch := await ledger.next_epoch())
@@ -119,7 +121,7 @@ async def running(
                 ),
             )  # fmt: skip
             stack.push_async_callback(one.behind.close)
-            one.link.on_exchange = partial(metrics.exchange, one.name)
+            one.link.budget, one.link.on_exchange = room.budget, partial(metrics.exchange, one.name)
         room.upstreams = _speakers(stands)
         tasks = Tasks(room, keys, questions, instance=instance, dialects=dialects)
         stack.push_async_callback(tasks.close)
@@ -134,6 +136,7 @@ async def running(
         metrics.watch(
             dropped=lambda: sink.dropped, under_way=lambda: activity.under_way, shadowed=shadow.counts,
             legacy_callers=lambda: traffic.legacy_callers, reached=sink.reached,
+            buffered=lambda: room.budget.used,
         )  # fmt: skip
         metrics.parked.set_function(lambda: len(tasks.parked))
         routes = Routes(in_force, stands, dialects, ledger, tasks.origins)
@@ -146,6 +149,8 @@ async def running(
             requests=RequestLog(sink, activity, metrics, traffic),
             sunset=Sunset(config, dialects, clock),
             shadow=shadow,
+            shares=Shares(in_force, clock, frozenset(one.methods.get for one in dialects.values())),
+            budget=room.budget,
         )
         steering = Steering(live, stands, ledger, traffic, activity, tasks.parked, sink, clock)
         reload = Reload(config, live, keys, providers, sink, endpoint, stands, dialects, clock)
@@ -160,6 +165,7 @@ async def running(
         admin = Admin(in_force, metrics, ledger, stands, steering)
         server = server_of(
             endpoint.handle,
+            too_long=lambda: sink.reached.update(["limits.header_bytes"]),
             handler_cancellation=True,
             auto_decompress=False,
             max_field_size=config.limits.header_bytes,

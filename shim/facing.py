@@ -16,6 +16,7 @@ from shim.fronts.hosted.listening import Listening
 from shim.fronts.hosted.replay import Replays
 from shim.fronts.hosted.sessions import HostedSessions
 from shim.fronts.hosted.streams import EventIds, Streams
+from shim.fronts.hosted.under_way import UnderWay
 from shim.fronts.hosted.verbs import HostedVerbs
 from shim.fronts.keyed import LegacyOnce
 from shim.fronts.legacy import LegacyFront
@@ -116,5 +117,5 @@ class Facing:
             streams=streams,
             vouching=vouching,
             once=LegacyOnce(tasks.idempotency, vouching),
-            replays=replays,
+            under_way=UnderWay(upstream.name, replays),
         )  # fmt: skip

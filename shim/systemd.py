@@ -3,9 +3,10 @@
 Where nobody asked to be told, because NOTIFY_SOCKET is not set, nothing is said.
 """
 
+import re
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 import structlog
@@ -15,6 +16,9 @@ from shim.clock import Clock
 log = structlog.get_logger("shim")
 
 _SEND_S = 1.0
+_MICROSECONDS = re.compile("[0-9]{1,18}")
+_SHORTEST_MS = 100
+"""Nobody can be watched more closely."""
 _PINGS = 2
 """Signs of life in the time after which the service manager takes the shim for hung."""
 
@@ -28,13 +32,16 @@ class ServiceManager:
     watchdog_ms: float | None
     """Milliseconds without a sign of life after which the shim is restarted."""
     clock: Clock
+    _unheard: set[str] = field(default_factory=set, init=False)
+    """What was not taken when it was said last: told once, not at every sign of life."""
 
     @classmethod
     def of(cls, env: Mapping[str, str], pid: int, clock: Clock) -> Self:
         """Read what the service manager put into the environment of the process `pid`."""
         limit_us = env.get("WATCHDOG_USEC", "")
         meant = env.get("WATCHDOG_PID", str(pid)) == str(pid)
-        watchdog_ms = int(limit_us) / 1000 if meant and limit_us.isdecimal() and int(limit_us) else None
+        limit = int(limit_us) if meant and _MICROSECONDS.fullmatch(limit_us) else 0
+        watchdog_ms = max(limit / 1000, _SHORTEST_MS) if limit else None
         return cls(env.get("NOTIFY_SOCKET") or None, watchdog_ms, clock)
 
     def ready(self, status: str) -> None:
@@ -66,7 +73,11 @@ class ServiceManager:
                 out.settimeout(_SEND_S)
                 out.sendto("\n".join(lines).encode(), address)
         except OSError as exc:
-            log.warning("the service manager could not be told", said=lines[0], error=str(exc))
+            if lines[0] not in self._unheard:
+                log.warning("the service manager could not be told", said=lines[0], error=str(exc))
+            self._unheard.add(lines[0])
+        else:
+            self._unheard.discard(lines[0])
 
 
 def _status(text: str) -> str:

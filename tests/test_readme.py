@@ -29,7 +29,14 @@ def test_the_events_are_those_that_are_written() -> None:
 
 def test_the_metrics_are_those_that_are_served() -> None:
     metrics = Metrics(())
-    metrics.watch(dropped=lambda: 0, under_way=lambda: 0, shadowed={}, legacy_callers=lambda: 0, reached={})
+    metrics.watch(
+        dropped=lambda: 0,
+        under_way=lambda: 0,
+        shadowed={},
+        legacy_callers=lambda: 0,
+        reached={},
+        buffered=lambda: 0,
+    )
     served = {line.split()[2] for line in metrics.text().decode().splitlines() if line.startswith("# TYPE")}
     assert _rows("Metrics") == {name for name in served if not name.endswith("_created")}
 

@@ -83,8 +83,21 @@ def test_reaches_an_abstract_socket():
         assert manager.recv(100).startswith(b"STOPPING=1")
 
 
-def test_a_manager_that_is_gone_stops_nothing(tmp_path):
-    ServiceManager.of({"NOTIFY_SOCKET": str(tmp_path / "gone")}, 7, HandClock()).ready("serving")
+@pytest.mark.parametrize("address", ["gone", "@", "x" * 300, "vsock:2:1", "/dev/null"])
+def test_a_manager_that_is_gone_stops_nothing_and_is_told_of_once(address, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    manager = ServiceManager.of({"NOTIFY_SOCKET": address}, 7, HandClock())
+    for _ in range(3):
+        manager.ready("serving")
+    assert capsys.readouterr().out.count("could not be told") == 1
+
+
+@pytest.mark.parametrize(
+    ("limit_us", "limit_ms"), [("1", 100), ("9" * 5_000, None), ("²", None), ("-1", None)]
+)
+def test_a_limit_that_cannot_be_meant_is_no_reason_not_to_start(limit_us, limit_ms):
+    env = {"NOTIFY_SOCKET": "@x", "WATCHDOG_USEC": limit_us}
+    assert ServiceManager.of(env, 7, HandClock()).watchdog_ms == limit_ms
 
 
 async def test_a_running_shim_tells_its_manager(

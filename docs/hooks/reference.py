@@ -166,7 +166,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 def _metrics() -> Iterator[str]:
     metrics = Metrics(())
-    metrics.watch(dropped=int, under_way=int, shadowed={}, legacy_callers=int, reached={})
+    metrics.watch(dropped=int, under_way=int, shadowed={}, legacy_callers=int, reached={}, buffered=int)
     yield from (
         "# Metrics",
         "",

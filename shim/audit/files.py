@@ -1,6 +1,7 @@
 """A file of lines that only its owner may read, rotated by size or by day (UTC)."""
 
 import contextlib
+import fcntl
 import os
 import stat
 from datetime import UTC, datetime
@@ -29,6 +30,7 @@ class RotatingFile:
         self._buffer = bytearray()
         self.lines_written = 0
         self._torn = False
+        self._shared = False
         self._open()
         modified_s = os.fstat(self._fd).st_mtime
         self._day = _day(modified_s if self._size else now_s)
@@ -72,9 +74,21 @@ class RotatingFile:
         self._own = stat.S_ISREG(status.st_mode)  # a pipe or a device belongs to someone else
         if self._own:
             os.fchmod(self._fd, _MODE)
+            self._claim()
         self._size = status.st_size
         # an earlier run may have been killed in the middle of a line
         self._torn = self._size > 0 and os.pread(self._fd, 1, self._size - 1) != b"\n"
+
+    def _claim(self) -> None:
+        """Hold the file while it is open, and tell where another process does: both would put it aside."""
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not self._shared:
+                log.warning("another process writes this audit file too: name another", path=str(self._path))
+            self._shared = True
+        except OSError:  # a file system without locks
+            return
 
     def _follow(self) -> None:
         """Make the file anew if someone moved or removed it."""

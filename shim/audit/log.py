@@ -6,6 +6,13 @@ from typing import Literal
 
 import structlog
 from aiohttp.http_exceptions import HttpProcessingError
+from structlog.typing import EventDict
+
+from shim.audit.printable import printable
+
+_OURS = ("exception", "stack")
+"""Members of many lines, which no peer has a say in."""
+_LONGEST = 4_000
 
 
 def set_up(level: str, form: Literal["auto", "console", "json"]) -> None:
@@ -18,7 +25,7 @@ def set_up(level: str, form: Literal["auto", "console", "json"]) -> None:
         structlog.processors.StackInfoRenderer(),
     ]
     last: list[structlog.typing.Processor] = (
-        [_for_people()]
+        _for_people()
         if console
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )
@@ -40,16 +47,27 @@ def set_up(level: str, form: Literal["auto", "console", "json"]) -> None:
 def set_up_for_answer() -> None:
     """Set the log of a command up whose answer goes to standard output."""
     structlog.configure(
-        processors=[*structlog.get_config()["processors"][:-1], _for_people()],
+        processors=[*structlog.get_config()["processors"][:-1], *_for_people()],
         logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
     )
 
 
-def _for_people() -> structlog.dev.ConsoleRenderer:
+def _for_people() -> list[structlog.typing.Processor]:
     """Lines with plain tracebacks: the default ones show local variables, and those may hold a token."""
-    return structlog.dev.ConsoleRenderer(
-        colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
-    )
+    return [
+        _fit_for_a_terminal,
+        structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+        ),
+    ]
+
+
+def _fit_for_a_terminal(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """Escape what servers and clients stated: written as it is, it could steer the reader's terminal."""
+    for name, value in event.items():
+        if isinstance(value, str) and name not in _OURS:
+            event[name] = printable(value, _LONGEST)
+    return event
 
 
 def _without_quotes(record: logging.LogRecord) -> bool:

@@ -78,6 +78,10 @@ class Metrics:
         self.legacy_callers = Gauge(
             "taskshim_legacy_callers", "Callers of the old API in the last 15 minutes", registry=registry
         )
+        self.buffered = Gauge(
+            "taskshim_buffer_bytes", "Bytes of requests, answers and waiting messages in memory",
+            registry=registry,
+        )  # fmt: skip
         self.parked = Gauge(
             "taskshim_parked_calls", "Calls that wait for their client's answers", registry=registry
         )
@@ -105,10 +109,11 @@ class Metrics:
     def watch(
         self, *, dropped: Callable[[], int], under_way: Callable[[], int],
         shadowed: Mapping[tuple[str, str], int], legacy_callers: Callable[[], int],
-        reached: Mapping[str, int],
+        reached: Mapping[str, int], buffered: Callable[[], int],
     ) -> None:  # fmt: skip
         """Read these at every scrape: audit events lost so far, client requests under way, and so on."""
         self.under_way.set_function(under_way)
+        self.buffered.set_function(buffered)
         self.legacy_callers.set_function(legacy_callers)
         self.registry.register(_Shadowed(shadowed))
         self.registry.register(_Reached(reached))

@@ -132,6 +132,8 @@ class FileSink:
         self._stopping.set()
         self._work.set()
         self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            log.warning("events are lost: the audit file does not take them", waiting=len(self._queue))
 
     def _run(self) -> None:
         while not self._stopping.is_set():

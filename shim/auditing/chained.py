@@ -171,7 +171,7 @@ class _Reading:
             try:
                 if not isinstance(msgspec.json.decode(line), dict):
                     return
-            except ValueError:
+            except (ValueError, RecursionError):
                 return
         self._note(self._row(number, head, UNSIGNED), (self._path, head and head[3], UNSIGNED))
 
@@ -207,6 +207,16 @@ def opened(path: Path, sources: Sources) -> Iterator[BinaryIO]:
             yield cast("BinaryIO", gzip.GzipFile(fileobj=file)) if path in sources.gzipped else file
     except (OSError, EOFError) as exc:
         raise AuditingError(f"{path}: {getattr(exc, 'strerror', None) or exc}") from exc
+
+
+def carries_macs(sources: Sources) -> bool:
+    """Tell whether a line has a mac, among the first few of each file. Raises AuditingError."""
+    for path in sources.every:
+        with opened(path, sources) as file:
+            few = zip(range(_KEPT_MACS), file, strict=False)
+            if any(_MARK in line[-_TAIL - 1 :] for _, line in few):
+                return True
+    return False
 
 
 def _first(path: Path, sources: Sources) -> tuple[bytes, bytes, int]:

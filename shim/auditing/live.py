@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from shim.auditing.printable import printable
+from shim.audit.printable import printable
 from shim.recent import Recent
 
 CORNERS = ("LL", "LM", "ML", "MM")
@@ -194,7 +194,7 @@ class Live:
 def _read(line: bytes) -> dict[str, Any] | None:
     try:
         found = msgspec.json.decode(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 

@@ -1,6 +1,8 @@
 """Follows a log that is written: whole lines as they come, past rotation, from before there is a file on."""
 
+import errno
 import os
+import stat
 from pathlib import Path
 
 BACKLOG_BYTES = 1 << 20
@@ -64,9 +66,14 @@ class Tail:
         self._at, self._passing_over = 0, False
         self._torn.clear()
         try:
-            return os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            # a pipe would be waited for, and what is read of it be taken from who it is for
+            fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError:
             return None
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise OSError(errno.EINVAL, "only a file can be followed")
+        return fd
 
     def _is_replaced(self, fd: int) -> bool:
         """Whether another file stands under the name; one that is only gone may still be written to."""

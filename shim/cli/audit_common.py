@@ -12,9 +12,9 @@ from typing import Any
 import click
 
 from shim.audit.chain import PURPOSE
+from shim.audit.printable import printable
 from shim.auditing.logs import MEMORY, Filter, Logs, Row, reading
 from shim.auditing.period import period
-from shim.auditing.printable import printable
 from shim.auditing.sources import AuditingError
 from shim.callers.keys import KeyFileError, Keys
 from shim.cli.common import fail
@@ -24,6 +24,10 @@ from shim.clock import SystemClock
 _HASH_CHARS = 12
 _LISTED = 3
 _FILTERS = ("caller", "client", "tool", "upstream", "era", "corner")
+_KNOWN = {"era": ("legacy", "modern"), "corner": ("LL", "LM", "ML", "MM")}
+_HELP = {
+    "corner": "Only of this corner: the client's era, then the server's; ML is a new client on an old server."
+}
 
 
 log_argument = click.argument("log", nargs=-1, required=True)
@@ -64,7 +68,10 @@ def filter_options(command: Callable[..., None]) -> Callable[..., None]:
         command(wanted=Filter(**{name: options.pop(name) for name in _FILTERS}), **options)
 
     for name in reversed(_FILTERS):
-        filtered = click.option(f"--{name}", help=f"Only of this {name}.")(filtered)
+        kind = click.Choice(_KNOWN[name], case_sensitive=False) if name in _KNOWN else None
+        filtered = click.option(f"--{name}", type=kind, help=_HELP.get(name, f"Only of this {name}."))(
+            filtered
+        )
     return filtered
 
 
@@ -78,12 +85,12 @@ def as_json(value: Any) -> str:
     return json.dumps(value, indent=2, default=_plain)
 
 
-def laid_out(rows: Sequence[Row], indent: str = "") -> list[str]:
-    """Lay rows out in columns, under their names."""
+def laid_out(rows: Sequence[Row], indent: str = "", room: int | None = None) -> list[str]:
+    """Lay rows out in columns, under their names; in several lines each where the room asks for it."""
     if not rows:
         return [f"{indent}none"]
     head = tuple(name.upper().replace("_", " ") for name in rows[0])
-    return columns([head, *(tuple(short(*item) for item in row.items()) for row in rows)], indent)
+    return columns([head, *(tuple(short(*item) for item in row.items()) for row in rows)], indent, room)
 
 
 def cell(value: Any) -> str:
@@ -94,7 +101,7 @@ def cell(value: Any) -> str:
         case datetime():
             return f"{value:%Y-%m-%dT%H:%M:%SZ}"
         case list():
-            return ", ".join(map(str, value))
+            return ", ".join(printable(str(one)) for one in value)
         case bool():
             return "yes" if value else "no"
     return printable(str(value))
@@ -105,7 +112,7 @@ def short(name: str, value: Any) -> str:
     if name == "hash" and value is not None:
         return cell(value[:_HASH_CHARS])
     if isinstance(value, list) and len(value) > _LISTED:
-        return f"{cell(', '.join(value[:_LISTED]))} and {len(value) - _LISTED} more"
+        return f"{cell(value[:_LISTED])} and {len(value) - _LISTED} more"
     return cell(value)
 
 

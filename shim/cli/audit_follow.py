@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 
 import click
 
+from shim.audit.printable import printable
 from shim.auditing.live import Live, Told
-from shim.auditing.printable import printable
 from shim.auditing.tail import Tail
 from shim.cli.admin_address import asked, is_known, url_of
 from shim.cli.common import config_option, fail, operator_errors, read_config

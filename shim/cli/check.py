@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from shim.audit.log import set_up_for_answer
+from shim.audit.printable import printable
 from shim.callers.keys import KeyFileError, Keys
 from shim.callers.resolve import build_resolver
 from shim.cli.common import FOUND, config_option, fail, operator_errors, read_config
@@ -18,6 +19,7 @@ from shim.cli.compare import differences
 from shim.cli.probe import describe
 from shim.cli.providers import answers, quiet_providers
 from shim.cli.survey import Survey, survey
+from shim.cli.text import columns
 from shim.cli.warnings import CHECKS, Checked, warnings_of
 from shim.clock import SystemClock
 from shim.config import Config, api_keys, service_token, show
@@ -92,10 +94,10 @@ async def _online(config: Config, dialects: Mapping[str, Dialect]) -> tuple[bool
     """Ask providers and upstreams, say what they are; tell whether all will do, and what was found."""
     good = True
     async for where, said, usable in answers(config.identity):
-        click.echo(f"\n[{where}]\n{said}")
+        click.echo(f"\n[{where}]\n{printable(said)}")
         if not usable:
             good = False
-            click.echo(f"fault: {where}: {said}", err=True)
+            click.echo(f"fault: {where}: {printable(said)}", err=True)
     surveys: dict[str, Survey] = {}
     for upstream in config.upstream:
         found = await _found(config, upstream, dialects)
@@ -105,7 +107,7 @@ async def _online(config: Config, dialects: Mapping[str, Dialect]) -> tuple[bool
         fault = _misfit(upstream, found, dialects)
         if fault is not None:
             good = False
-            click.echo(f"fault: upstream {upstream.name!r}: {fault}", err=True)
+            click.echo(printable(f"fault: upstream {upstream.name!r}: {fault}"), err=True)
     for (name, one), (other_name, other) in combinations(surveys.items(), 2):
         _compare(one, other, (name, other_name))
     return good, surveys
@@ -129,12 +131,9 @@ def _compare(one: Survey, other: Survey, names: tuple[str, str]) -> None:
     """Say where two servers differ in their tools."""
     found = differences(one, other, names)
     click.echo(f"\n[{names[0]} and {names[1]}]")
-    width = max((len(tool) for tool, _ in found), default=0)
     if found:
-        click.echo(f"{'TOOL':<{width}}  DIFFERS")
-    for tool, how in found:
-        click.echo(f"{tool:<{width}}  {how}")
-    if not found:
+        click.echo("\n".join(columns([("TOOL", "DIFFERS"), *found])))
+    else:
         click.echo("  the same tools, with the same parameters")
 
 

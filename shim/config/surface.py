@@ -259,6 +259,21 @@ class Limits(Section):
     """Bytes of a request's header field; more is a 400."""
     concurrent_requests: Count = 20_000
     """Requests under way at a time, open streams included; more is a 429 with Retry-After."""
+    requests_per_caller: Count = 2000
+    """Requests of one caller under way at a time, open streams and waiting tasks/result included; more is a
+    429. Those that nothing tells apart count for themselves only."""
+    polls_per_second: Count = 1000
+    """Looks at single tasks, tasks/get and the like, of one caller in a second, on average; beyond that
+    and poll_burst they are a 429."""
+    poll_burst: Count = 10_000
+    """Such looks that a caller may make at once when it made none for a while."""
+    buffer_bytes: Bytes = 268_435_456
+    """Bytes of all requests, upstream answers and kept or queued messages that are in memory at a time. At
+    the limit a request is a 503, an upstream's answer fails its request alone, the oldest kept stream
+    cannot be taken up, and a subscription that lags is disconnected."""
+    sessions: Count = 20_000
+    """Open sessions of all legacy clients; one that was unused for sessions.idle_ms and has no open task
+    makes way for another, else that is a 503."""
     sessions_per_caller: Count = 256
     """Open sessions of one caller's legacy clients; one that was unused for sessions.idle_ms and has no
     open task makes way for another, else that is a 429."""

@@ -17,11 +17,13 @@ from shim.fronts.legacy_request import exchange_name, session_header
 from shim.fronts.metadata import ResourceMetadata
 from shim.fronts.reply import Reply, SlowReader
 from shim.fronts.routes import Arrival, Routes, Standing
+from shim.fronts.shares import Shares
 from shim.fronts.sunset import Sunset
 from shim.shadow.shadow import Shadow
 from shim.upstreams.base import Context
 from shim.upstreams.faults import fault_of
 from shim.upstreams.http import Denied, NeverSent
+from shim.wire.budget import Budget, Holding
 from shim.wire.era import Era, classify
 from shim.wire.errors import internal, too_many
 from shim.wire.headers import passed_on
@@ -45,6 +47,8 @@ class Endpoint:
         requests: RequestLog,
         sunset: Sunset,
         shadow: Shadow,
+        shares: Shares,
+        budget: Budget,
     ) -> None:
         self._config = config
         self._guard = guard
@@ -54,6 +58,8 @@ class Endpoint:
         self._requests = requests
         self._sunset = sunset
         self._shadow = shadow
+        self._shares = shares
+        self._budget = budget
         self._under_way = 0
 
     async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
@@ -62,7 +68,8 @@ class Endpoint:
         reply = Reply(http, trace, (), slow_reader_ms=self._config.limits.slow_reader_ms)
         self._under_way += 1
         try:
-            return await reply.finish(await self._answer(http, trace, reply))
+            with self._budget.holding() as held:
+                return await reply.finish(await self._answer(http, trace, reply, held), held)
         except asyncio.CancelledError:
             trace.outcome = "disconnected"
             raise
@@ -73,7 +80,9 @@ class Endpoint:
             self._under_way -= 1
             self._requests.end(trace)
 
-    async def _answer(self, http: web.BaseRequest, trace: Trace, reply: Reply) -> web.StreamResponse:
+    async def _answer(
+        self, http: web.BaseRequest, trace: Trace, reply: Reply, held: Holding
+    ) -> web.StreamResponse:
         """Give the answer to a request, or to what went wrong with it."""
         message: Message | None = None
         try:
@@ -93,7 +102,7 @@ class Endpoint:
                 return await self._metadata.answer(http, reply)
             reply.metadata_url = self._metadata.url(http.path)
             if http.method == hdrs.METH_POST:
-                body = await self._guard.body(http)
+                body = await self._guard.body(http, held)
                 trace.bytes_in = len(body)
                 message = read_client(body)
             return await self._dispatch(http, message, route, trace, reply)
@@ -118,7 +127,12 @@ class Endpoint:
             trace.method = exchange_name(http, message)
             self._sunset.judge(message, trace)
             reply.on_success(self._sunset.headers)
-        arrival = Arrival(http, message, era, caller, session_id)
+        method = message.method if isinstance(message, Request) else None
+        with self._shares.taking(caller, method):
+            return await self._steer(Arrival(http, message, era, caller, session_id), route, trace, reply)
+
+    async def _steer(self, arrival: Arrival, route: Route, trace: Trace, reply: Reply) -> web.StreamResponse:
+        """Let the upstream answer that is to, or its fallback."""
         way = await self._routes.of(arrival)
         if way.wanted is not None:
             trace.upstream = way.standing.name

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from aiohttp import hdrs, web
 
 from shim.config import Config
+from shim.wire.budget import Holding
 from shim.wire.era import Era
 from shim.wire.errors import (
     expectation_failed,
@@ -73,8 +74,8 @@ class Guard:
                 raise forbidden_origin("Host")
         return origin
 
-    async def body(self, http: web.BaseRequest) -> bytes:
-        """Read a POST's body within the bound. Raises ClientFault."""
+    async def body(self, http: web.BaseRequest, held: Holding) -> bytes:
+        """Read a POST's body within the bounds, its own and that of all. Raises ClientFault."""
         if http.content_type.lower() != "application/json":
             raise unsupported_media(http.headers.get(hdrs.CONTENT_TYPE, ""))
         if http.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
@@ -83,6 +84,7 @@ class Guard:
         length = http.content_length
         if (length or 0) > limit:
             raise too_large(limit)
+        held.add(length or 0)
         if (expected := http.headers.get(hdrs.EXPECT)) is not None:
             await _go_on(http, expected)
         if length is not None:
@@ -93,6 +95,7 @@ class Guard:
             size += len(chunk)
             if size > limit:
                 raise too_large(limit)
+            held.add(len(chunk))
             chunks.append(chunk)
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 

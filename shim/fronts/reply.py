@@ -8,6 +8,7 @@ from aiohttp import hdrs, web
 
 from shim.audit.trace import Trace
 from shim.upstreams.http import Denied
+from shim.wire.budget import Holding
 from shim.wire.challenge import named_elsewhere
 from shim.wire.jsonrpc import Notification, is_error, write_notification
 from shim.wire.sse import COMMENT, encode_event
@@ -192,11 +193,12 @@ class Reply:
         await self.event(body)
         return await self.end_stream()
 
-    async def finish(self, response: web.StreamResponse) -> web.StreamResponse:
+    async def finish(self, response: web.StreamResponse, held: Holding) -> web.StreamResponse:
         """Send a large answer piece by piece: that shows whether its client reads. Raises SlowReader."""
         body = response.body if isinstance(response, web.Response) else None
         if not isinstance(body, bytes) or len(body) <= _PIECE_BYTES:
             return response
+        held.count(len(body))  # it is there, whatever the bound; requests that come then are refused
         stream = web.StreamResponse(status=response.status, headers=response.headers)
         stream.content_length = len(body)
         await stream.prepare(self._request)

@@ -13,7 +13,7 @@ from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context, Upstream
 from shim.wire.envelope import declared_kinds, fit_capabilities, offers_task_calls
 from shim.wire.era import knows_tasks
-from shim.wire.errors import too_many, unknown_session
+from shim.wire.errors import all_in_use, too_many, unknown_session
 from shim.wire.jsonrpc import Response, read_upstream, write_result
 
 
@@ -57,6 +57,7 @@ class ClientSessions:
 
         Raises ClientFault where there is none.
         """
+        await self._room_among_all(ctx)
         limit = self._config.limits.sessions_per_caller
         if ctx.caller.kind == "none" or await self._ledger.count_sessions(ctx.caller.key) < limit:
             return
@@ -65,6 +66,20 @@ class ClientSessions:
             raise too_many(
                 "too many open sessions of this caller (limits.sessions_per_caller)",
                 limit="limits.sessions_per_caller", retry_after_s=60,
+            )  # fmt: skip
+        ctx.trace.event("session.closed", side="client", reason="idle")
+
+    async def _room_among_all(self, ctx: Context) -> None:
+        """See that all legacy clients together have at most `limits.sessions` open. Raises ClientFault."""
+        if await self._ledger.count_sessions(None) < self._config.limits.sessions:
+            return
+        if (
+            await self._ledger.close_idlest(None, self._clock.now_ms() - self._config.sessions.idle_ms)
+            is None
+        ):
+            raise all_in_use(
+                "too many open sessions (limits.sessions): come back later",
+                limit="limits.sessions", retry_after_s=60,
             )  # fmt: skip
         ctx.trace.event("session.closed", side="client", reason="idle")
 

@@ -24,6 +24,8 @@ from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Context, Upstream
+from shim.wire.budget import KEY as BUFFERS
+from shim.wire.budget import Holding
 from shim.wire.envelope import ModernMeta, strip_related_task
 from shim.wire.errors import ClientFault, UpstreamFault, invalid_params, missing_capability
 from shim.wire.jsonrpc import Notification, Request, write_notification, write_result
@@ -50,14 +52,15 @@ class _News:
     wanted: Wanted
     at_most: int
     wake: asyncio.Event
+    held: Holding
     honoured: Wanted | None = None
     """What the server honours, once it said so."""
     over: bool = False
     """True once the server has ended what it honoured."""
     due: bool = False
     """True when it is time for a comment."""
-    overflown: bool = False
-    """True once more was announced than may wait."""
+    overflown: str | None = None
+    """The bound that what was announced is beyond, once it is."""
     waiting: dict[tuple[str, str | None], Notification] = field(default_factory=dict)
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the server has said what it honours, or has ended."""
@@ -76,11 +79,14 @@ class _News:
             self.settled.set()
         elif self._is_wanted(message.method):
             key = (message.method, rawjson.string(message.params.get("uri")))
-            self.waiting.pop(key, None)
-            if len(self.waiting) < self.at_most:
-                self.waiting[key] = message
+            if key in self.waiting:
+                self.held.count(-_size(self.waiting.pop(key)))
+            if len(self.waiting) >= self.at_most:
+                self.overflown = "limits.queue_per_stream"
+            elif not self.held.fits(_size(message)):
+                self.overflown = BUFFERS
             else:
-                self.overflown = True
+                self.waiting[key] = message
             self.wake.set()
 
     def ended(self, work: "asyncio.Task[bool]") -> None:
@@ -125,9 +131,9 @@ class Subscriptions:
         wanted = self._read(request.params, meta, ctx)
         ctx.notify = None  # what the server logs or reports does not belong here
         wake = asyncio.Event()
-        with self._streams.opening(ctx.caller, wake) as held:
+        with self._streams.opening(ctx.caller, wake) as held, self._tasks.room.budget.holding() as buffer:
             await self._vouching.ensure(ctx)
-            news = _News(wanted, self._config.limits.queue_per_stream, wake)
+            news = _News(wanted, self._config.limits.queue_per_stream, wake, buffer)
             following = Following(self._tasks, ctx, wake.set)
             async with contextlib.AsyncExitStack() as stack:
                 stack.callback(following.close)
@@ -203,11 +209,12 @@ class Subscriptions:
             async for task in following.news():
                 params = tagged(rawjson.members(write_task(self._dialect, task)), listen_id)
                 await reply.event(write_notification(EVERY_TASK, params))
-            if news.overflown:
-                self._tasks.room.sink.reached["limits.queue_per_stream"] += 1
+            if news.overflown is not None:
+                self._tasks.room.sink.reached[news.overflown] += 1
                 raise SlowReader("more is announced than the client reads")
             while news.waiting:
                 message = news.waiting.pop(next(iter(news.waiting)))
+                news.held.count(-_size(message))
                 params = rawjson.members(strip_related_task(rawjson.join(message.params)))
                 await reply.event(write_notification(message.method, tagged(params, listen_id)))
             if self._streams.stopping:
@@ -219,6 +226,10 @@ class Subscriptions:
                 news.due = False
                 await reply.comment()
             await news.wake.wait()
+
+
+def _size(message: Notification) -> int:
+    return sum(map(len, message.params.values()))
 
 
 async def call_off(listen_id: bytes, reply: Reply) -> None:

@@ -141,10 +141,10 @@ class Ledger(Protocol):
     async def sessions(self, caller: str, upstream: str, side: str) -> list[SessionRow]:
         """Give a caller's open sessions."""
 
-    async def count_sessions(self, caller: str) -> int:
+    async def count_sessions(self, caller: str | None) -> int:
         """Count the sessions that a caller's legacy clients have open."""
 
-    async def close_idlest(self, caller: str, before_ms: int) -> str | None:
+    async def close_idlest(self, caller: str | None, before_ms: int) -> str | None:
         """Close the session of a caller's client that was unused for longest, if since before then.
 
         One that has a task open stays. Gives its id.

@@ -33,6 +33,9 @@ UPDATE session SET closed = 1 WHERE session_id = (
     ORDER BY used_ms LIMIT 1)
 RETURNING session_id
 """  # noqa: S608 - made of constants
+_CLOSE_IDLEST_OF_ALL = _CLOSE_IDLEST.replace("caller = ? AND ", "", 1)
+_COUNT_ALL = "SELECT count(*) FROM session WHERE side = 'client' AND closed = 0"
+_COUNT = f"{_COUNT_ALL} AND caller = ?"
 _STATED_CHARS = 200
 """Bound of what a client states about itself in the log."""
 _TOUCH = (
@@ -81,15 +84,14 @@ class Sessions(Part):
         )  # fmt: skip
         return [rows.session(row) for row in found]
 
-    async def count_sessions(self, caller: str) -> int:
-        """Count the sessions that a caller's legacy clients have open."""
-        [[count]] = await self._db.read(
-            "SELECT count(*) FROM session WHERE caller = ? AND side = 'client' AND closed = 0", caller
-        )
+    async def count_sessions(self, caller: str | None) -> int:
+        """Count the sessions that a caller's legacy clients, or (None) those of all, have open."""
+        whose, values = (_COUNT_ALL, ()) if caller is None else (_COUNT, (caller,))
+        [[count]] = await self._db.read(whose, *values)
         return int(count)
 
-    async def close_idlest(self, caller: str, before_ms: int) -> str | None:
-        """Close the session of a caller's client that was unused for longest, if since before then.
+    async def close_idlest(self, caller: str | None, before_ms: int) -> str | None:
+        """Close the session of a caller's client, or (None) of any, that was unused for longest.
 
         One that has a task open stays. Gives its id.
         """
@@ -101,6 +103,8 @@ class Sessions(Part):
                 return str(row[0])
             return None
 
+        if caller is None:
+            return await self._db.write((_CLOSE_IDLEST_OF_ALL, (before_ms,)), then=closed)
         return await self._db.write((_CLOSE_IDLEST, (caller, before_ms)), then=closed)
 
     async def idle_sessions(self, upstream: str, *, limit: int) -> list[SessionRow]:

@@ -18,6 +18,7 @@ from shim.ledger.protocol import Ledger
 from shim.ledger.records import TaskRow
 from shim.tasks.changes import Changes
 from shim.upstreams.base import Context, Holder, Upstream
+from shim.wire.budget import Budget
 from shim.wire.errors import UpstreamFault
 
 _HANDLE_MS = 1_000
@@ -36,6 +37,8 @@ class Room:
     """The speakers by upstream and dialect: a server may have one of each era."""
     clock: Clock
     sink: AuditSink
+    budget: Budget = field(default_factory=Budget)
+    """What may wait in memory."""
     changes: Changes = field(default_factory=Changes)
     adopting: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a task is looked for that the ledger does not know (OWN-ADOPT)."""

@@ -5,6 +5,7 @@ No cookies, no redirects, no compression, no total timeout on streams (HEADERS, 
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -12,6 +13,8 @@ import aiohttp
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
+from shim.wire.budget import KEY as BUFFERS
+from shim.wire.budget import Budget, Holding
 from shim.wire.era import Era
 from shim.wire.errors import UpstreamFault, frame_too_large
 from shim.wire.probe import contradicts
@@ -109,6 +112,8 @@ class Link:
         self.on_exchange: Callable[[str, str], None] | None = None
         self.on_drop: Callable[[str], None] | None = None
         self._up = True
+        self.budget = Budget()
+        """What answers may take of the memory."""
 
     async def send(
         self,
@@ -135,8 +140,9 @@ class Link:
                 self._health(up=True, evidence=f"HTTP {response.status}")
                 return response
         except _NEVER_SENT as exc:
-            self._health(up=False, evidence=type(exc).__name__)
-            raise NeverSent(-32603, f"the upstream cannot be reached: {type(exc).__name__}", 502) from exc
+            why = _unreached(exc)
+            self._health(up=False, evidence=why)
+            raise NeverSent(-32603, f"the upstream cannot be reached: {why}", 502) from exc
         except _BROKEN_OFF as exc:
             raise _interrupted(exc) from exc
 
@@ -192,8 +198,13 @@ class Link:
 
     async def read(self, response: aiohttp.ClientResponse) -> bytes:
         """Read a whole body within the frame bound. Raises Interrupted, UpstreamFault."""
+        with self.budget.holding() as held:
+            return await self._read(response, held)
+
+    async def _read(self, response: aiohttp.ClientResponse, held: Holding) -> bytes:
         length = response.content_length
         if length is not None and length <= self.limits.frame_bytes:  # what is announced is all there can be
+            self._hold(response, held, length)
             try:
                 return await response.content.read()
             except _BROKEN_OFF as exc:
@@ -205,22 +216,36 @@ class Link:
             if size > self.limits.frame_bytes:
                 response.close()
                 raise frame_too_large("the upstream's answer is larger than limits.frame_bytes")
+            self._hold(response, held, len(chunk))
             chunks.append(chunk)
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     async def frames(self, response: aiohttp.ClientResponse) -> AsyncIterator[Frame]:
         """Read an event stream frame by frame. Raises Interrupted, UpstreamFault."""
         parser = SseParser(self.limits.frame_bytes)
-        async for chunk in chunks_of(response):
-            try:
-                frames = parser.feed(chunk)
-            except SseFrameTooLarge as exc:
-                response.close()
-                raise frame_too_large("a frame of the upstream is larger than limits.frame_bytes") from exc
-            for frame in frames:
-                yield frame
+        with self.budget.holding() as held:
+            async for chunk in chunks_of(response):
+                try:
+                    frames = parser.feed(chunk)
+                except SseFrameTooLarge as exc:
+                    response.close()
+                    raise frame_too_large(
+                        "a frame of the upstream is larger than limits.frame_bytes"
+                    ) from exc
+                held.set(0)
+                self._hold(response, held, parser.waiting)
+                for frame in frames:
+                    yield frame
         for frame in parser.finish():
             yield frame
+
+    def _hold(self, response: aiohttp.ClientResponse, held: Holding, more: int) -> None:
+        """Count what of an answer has come. Raises UpstreamFault where there is no room for it."""
+        if not held.fits(more):
+            response.close()
+            raise UpstreamFault(
+                -32603, "no room for the upstream's answer (limits.buffer_bytes)", 503, limit=BUFFERS
+            )
 
 
 async def chunks_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
@@ -230,6 +255,20 @@ async def chunks_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
             yield chunk
     except _BROKEN_OFF as exc:
         raise _interrupted(exc) from exc
+
+
+def _unreached(exc: Exception) -> str:
+    """Say why there was no connection, without the address: clients read it."""
+    match exc:
+        case aiohttp.ClientConnectorDNSError():
+            return "its name cannot be resolved"
+        case aiohttp.ConnectionTimeoutError():
+            return "no connection within connect_timeout_ms"
+        case aiohttp.ClientConnectorCertificateError():
+            return "its certificate does not hold (trusted ones: SSL_CERT_FILE)"
+        case aiohttp.ClientConnectorError(os_error=OSError(errno=int(errno))):
+            return os.strerror(errno)
+    return type(exc).__name__
 
 
 def _interrupted(exc: Exception) -> Interrupted:

@@ -62,9 +62,14 @@ class Offering:
                     return False
                 found += tool_names(response.result)
                 cursor = rawjson.members(response.result).get("nextCursor")
-                if rawjson.string(cursor) is None or cursor is None or len(found) >= limits.tools:
+                if rawjson.string(cursor) is None or cursor is None:
+                    break
+                if len(found) >= limits.tools:
+                    ctx.trace.reached("limits.tools")
                     break
                 params = {"cursor": cursor}
+            else:
+                ctx.trace.reached("limits.pages")
         except (ShimError, RawJsonError, SessionLost, TimeoutError):
             return False
         self._listed = {name: at for name, at in self._listed.items() if self._young(at)}

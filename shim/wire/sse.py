@@ -75,6 +75,11 @@ class SseParser:
             self._refuse()
         return frames
 
+    @property
+    def waiting(self) -> int:
+        """How many bytes wait for the rest of their frame."""
+        return len(self._buffer)
+
     def finish(self) -> list[Frame]:
         """Give what the stream's end completes: a frame that ended in a lone CR, or half a frame."""
         if bytes(self._buffer[self._line_start :]) == b"\r":

@@ -1,6 +1,7 @@
 """The operator's log, in a process of its own: setting it up changes the process."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -52,3 +53,25 @@ def test_a_traceback_shows_no_local_variables(form):
     assert "ValueError: broken" in text
     assert "quiet" in text
     assert "S3CRET-1" not in text
+
+
+STATED = r"""
+import logging, structlog
+from shim.audit.log import set_up
+set_up("info", "console")
+word = "\x1b]0;pwn\x07\x1b[2Jred\u202e\x9b31m"
+structlog.get_logger("shim").warning("said", text=word, long="x" * 100_000)
+structlog.get_logger("shim").warning(word)
+logging.getLogger("asyncio").error(word)
+"""
+
+
+def test_what_others_stated_moves_no_terminal():
+    done = subprocess.run(
+        [sys.executable, "-c", STATED], capture_output=True, check=True, timeout=30,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+    )  # fmt: skip
+    said = done.stderr.decode()
+    assert said.count(r"\x1b]0;pwn\x07") == 3
+    assert all(line.isprintable() for line in said.splitlines())
+    assert len(said) < 20_000

@@ -79,7 +79,7 @@ def test_what_others_count_is_read_at_the_scrape(metrics):
     shadowed = Counter()
     metrics.watch(
         dropped=lambda: counts["dropped"], under_way=lambda: counts["under_way"], shadowed=shadowed,
-        legacy_callers=lambda: counts["under_way"] + 1, reached=(reached := Counter()),
+        legacy_callers=lambda: counts["under_way"] + 1, reached=(reached := Counter()), buffered=lambda: 6,
     )  # fmt: skip
     counts.update(dropped=7, under_way=3)
     shadowed["new", "same"] += 2

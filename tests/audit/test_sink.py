@@ -1,5 +1,6 @@
 """The audit file: whole lines, numbered, bounded, rotated, private."""
 
+import contextlib
 import errno
 import json
 import os
@@ -177,3 +178,26 @@ def test_what_a_full_disk_refuses_is_counted_and_told_later(path, held_back, mon
     assert {line.get("reason", line.get("count")) for line in good} == {"y" * 60, "after", 3}
     assert len(good) == 3
     assert sink.dropped == 3
+
+
+def test_two_that_write_one_file_are_told(path, capsys):
+    first, second = (FileSink(path, instance=name) for name in ("one", "two"))
+    first.close()
+    second.close()
+    third = FileSink(path, instance="three")
+    third.close()
+    assert capsys.readouterr().out.count("another process writes this audit file too") == 1
+
+
+def test_what_a_pipe_that_nobody_reads_does_not_take_is_told(path, capsys):
+    os.mkfifo(path)
+    sink = FileSink(path, instance="one")
+    for _ in range(5_000):
+        sink.emit(denied("x" * 100))
+    sink.close(0.01)
+    assert "events are lost" in capsys.readouterr().out
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    while sink._thread.is_alive():
+        with contextlib.suppress(BlockingIOError):
+            os.read(reader, 1 << 20)
+    os.close(reader)

@@ -89,7 +89,7 @@ def test_what_went_wrong_newest_first_the_same_counted():
     "line",
     [
         b"", b"{", b"[]", b"7", b"null", b'{"ts":"soon"}', b"{}", b'{"ts":7}', b"\xff\xfe",
-        b'{"event":"request","seq":1}',
+        b'{"event":"request","seq":1}', b"[" * 100_000, b'{"a":' * 100_000,
     ],
 )  # fmt: skip
 def test_what_is_no_event_is_counted(line):

@@ -8,10 +8,10 @@ from datetime import timedelta
 
 import pytest
 
+from shim.audit.printable import printable
 from shim.auditing.logs import reading
 from shim.auditing.page import ROWS, figure, render
 from shim.auditing.period import Period
-from shim.auditing.printable import printable
 from shim.auditing.report import report
 from tests.auditing import truth
 from tests.auditing.course import HOSTILE

@@ -1,5 +1,7 @@
 """Every whole line once, through whatever becomes of the file."""
 
+import os
+
 import pytest
 
 from shim.audit.files import RotatingFile
@@ -119,3 +121,9 @@ def test_the_shims_own_file_through_many_rotations(path, tailing):
         found += more
     assert found == expected
     assert len(list(path.parent.iterdir())) > 20
+
+
+def test_a_pipe_is_neither_waited_for_nor_read(path):
+    os.mkfifo(path)
+    with pytest.raises(OSError, match="only a file can be followed"):
+        Tail(path)

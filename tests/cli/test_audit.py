@@ -6,8 +6,17 @@ import sys
 import pytest
 from click.testing import CliRunner
 
+from shim.auditing.tables import TABLES
 from shim.cli.audit import audit
 from tests.auditing.world import START, Run, lines, write
+
+WORD = "\x1b]0;pwn\x07\x1b[2J\u202eevil\x9b31m\r\n\x00<script>`$(id)`"
+EVIL = {
+    "client": {"name": WORD, "version": WORD}, "caller": "a" * 64, "caller_kind": "jwt", "caller_label": WORD,
+    "era": "legacy", "upstream": WORD, "method": "tools/call", "tool": WORD, "outcome": "error", "code": -1,
+    "legacy_features": [WORD], "rule": WORD, "detail": WORD, "reason": WORD, "other": WORD, "path": WORD,
+    "kind": WORD, "evidence": WORD, "rules": [WORD], "count": 1,
+}  # fmt: skip
 
 
 def run(*arguments, stdin=None):
@@ -49,6 +58,28 @@ def test_what_a_client_stated_moves_no_terminal(path):
     output = run("tools", path).output
     assert "\x1b" not in output
     assert r"\x1b[31mred" in output
+
+
+@pytest.mark.parametrize(
+    "command", [*TABLES, "report", "report --format=md", "report --format=html", "gate", "verify"]
+)
+def test_nothing_that_was_stated_anywhere_moves_a_terminal(command, tmp_path):
+    head = {"v": 1, "ts": "2026-11-02T00:00:00.000000Z", "instance": "one", "legacy": True, "corner": "LL"}
+    names = ("request", "lenient", "loss", "denied", "upstream.down", "shadow.compared", "shadow.diff")
+    events = [{**head, "seq": seq, "event": name, **EVIL} for seq, name in enumerate(names, start=1)]
+    events.append({**events[0], "seq": 9, "client": {"name": "B" * 100_000}, "tool": "C" * 100_000})
+    deep = b'{"a":' + b"[" * 100_000 + b"\n\x1b[2J\n"
+    lines = write(tmp_path / "audit.jsonl", events, deep)
+    name, *options = command.split()
+    if name == "gate":
+        options += ["--rule", "no-legacy-for:1d", "--rule", "legacy-only-from:x"]
+        options += ["--since", "2026-11-01", "--until", "2026-11-03"]
+    result = run(name, lines, *options)
+    assert result.exit_code in {0, 1, 2}
+    assert "pwn" in result.output or name not in {"clients", "callers", "lenient", "report", "gate"}
+    assert not {char for char in result.output if not char.isprintable()} - set("\n\u202f\u00a0")
+    assert max(map(len, result.output.splitlines())) < 20_000
+    assert isinstance(result.exception, SystemExit | None)
 
 
 def test_a_table_for_machines(path):

@@ -47,9 +47,14 @@ class HandClock:
         self._asleep.set()
         await due
 
-    async def slept(self, duration_ms: float) -> None:
-        """Wait until somebody sleeps who is due in exactly so much time."""
-        while self._now_ms + duration_ms not in [due_ms for due_ms, one in self._sleepers if not one.done()]:
+    async def slept(self, duration_ms: float, at_most_ms: float | None = None) -> None:
+        """Wait until somebody sleeps who is due in exactly so much time, or in that to `at_most_ms`."""
+        latest_ms = duration_ms if at_most_ms is None else at_most_ms
+        while not any(
+            duration_ms <= due_ms - self._now_ms <= latest_ms
+            for due_ms, one in self._sleepers
+            if not one.done()
+        ):
             self._asleep.clear()
             await self._asleep.wait()
 

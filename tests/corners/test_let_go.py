@@ -91,6 +91,16 @@ async def test_a_clients_idle_session_is_found_again_in_the_ledger(tmp_path: Pat
         assert (await other.tasks("result", "task-1")).result["content"] == text("done")["content"]
 
 
+@pytest.mark.rule("LM-INIT")
+async def test_what_a_server_said_of_itself_is_forgotten(modern_upstream: Scripted, tmp_path: Path) -> None:
+    async with modern_side.corner(modern_upstream, tmp_path) as lm:
+        speaker: Any = lm.app.behind.main
+        assert len(speaker._facts) == 1
+        lm.clock.advance(60_000)
+        await lm.app.tasks.sweeper.once()
+        assert not speaker._facts
+
+
 @pytest.mark.rule("LL-ROUTE")
 async def test_a_waiter_that_leaves_takes_all_its_waiting_along(
     modern_upstream: Scripted, tmp_path: Path

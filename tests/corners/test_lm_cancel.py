@@ -65,8 +65,8 @@ async def test_the_pin_holds_for_both_eras(modern_upstream: Scripted, tmp_path: 
         await lm.client.tasks("cancel", "task-1")
         modern_upstream.on("tasks/get", seen_as("task-1", state, **ENDS[state]))
         looks = len(modern_upstream.seen("tasks/get"))
-        lm.clock.advance(1_001)
-        await modern_upstream.wait("tasks/get", looks + 1)  # the shim's own look at what became of the work
+        looked = asyncio.ensure_future(modern_upstream.wait("tasks/get", looks + 1))
+        await lm.ticking(looked)  # the shim's own look at what became of the work
         modern = await lm.modern(ALICE)
         shown = {
             "legacy": (await lm.get())["status"],

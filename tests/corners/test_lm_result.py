@@ -136,6 +136,7 @@ async def test_many_waiters_share_one_poller_at_the_upstreams_pace(
                 lm.clock.advance(12_001)
                 await modern_upstream.wait("tasks/get", n + 2)
                 assert (await lm.client.request("ping")).result == {}
+                await lm.clock.slept(11_000, 12_000)
                 looks.append(len(modern_upstream.seen("tasks/get")))
             modern_upstream.on("tasks/get", seen_as("task-1", "completed", result=text("done")))
             lm.clock.advance(12_001)

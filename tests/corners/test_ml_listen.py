@@ -71,6 +71,7 @@ async def test_a_task_is_shown_at_once_and_at_every_change(tmp_path: Path) -> No
             shown = (await stream.message())["params"]
             assert (shown["taskId"], shown["status"], shown["ttlMs"]) == (task_id, "working", None)
             upstream.on("tasks/get", task(pollInterval=1000, statusMessage="3 of 7"))
+            await ml.clock.slept(1_100, 1_200)
             ml.clock.advance(2_000)
             message = await stream.message()
             expected = {
@@ -110,6 +111,7 @@ async def test_questions_and_the_end_come_whole(tmp_path: Path) -> None:
             assert (await stream.message())["params"]["status"] == "working"
             upstream.on("tasks/get", task(status="completed"))
             await result.result(text("done"))
+            await ml.clock.slept(1_100, 1_200)
             ml.clock.advance(10_000)
             ended = (await stream.message())["params"]
             assert ended["result"] == {"resultType": "complete", **text("done")}
@@ -190,6 +192,7 @@ async def test_tasks_go_on_where_nothing_else_is_offered(tmp_path: Path) -> None
             upstream.on("tasks/get", task())
             assert (await stream.message())["params"]["status"] == "working"
             upstream.on("tasks/get", task(status="cancelled"))
+            await ml.clock.slept(1_100, 1_200)
             ml.clock.advance(10_000)
             assert (await stream.message())["params"]["status"] == "cancelled"
 

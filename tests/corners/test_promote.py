@@ -281,6 +281,7 @@ async def test_progress_before_the_handle_goes_to_the_call_and_stays_in_the_task
         async with one.modern.stream("tools/call", params) as stream:
             told = await stream.message()
             await reporting
+            await one.clock.slept(700)
             one.clock.advance(700)
             handle = (await stream.message())["result"]
         shown = await one.shown(handle["taskId"], "working")

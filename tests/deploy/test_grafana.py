@@ -39,7 +39,7 @@ def served() -> dict[str, set[str]]:
     metrics = Metrics(["tools/call"])
     metrics.watch(
         dropped=lambda: 1, under_way=lambda: 1, shadowed={("main", "same"): 1}, legacy_callers=lambda: 1,
-        reached={"limits.body_bytes": 1},
+        reached={"limits.body_bytes": 1}, buffered=lambda: 1,
     )  # fmt: skip
     trace = Trace(NullSink(), upstream="main")
     trace.corner, trace.method = "LL", "tools/call"

@@ -5,6 +5,7 @@ import hashlib
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from shim.audit.printable import printable
 from shim.auditing.page import charts
 from shim.auditing.page.columns import NUMBERS, SHOWN
 from shim.auditing.period import Period
@@ -77,6 +78,7 @@ def _environment() -> "Environment":
     )
     env.filters |= {
         "value": words.value, "number": words.number, "stated": words.stated, "sentence": words.sentence,
+        "printable": printable,
     }  # fmt: skip
     env.globals |= {
         "fig": fig, "charts": charts, "HEIGHT": charts.HEIGHT, "SHOWN": SHOWN, "NUMBERS": NUMBERS,

@@ -6,9 +6,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from shim.auditing.printable import printable
+from shim.audit.printable import printable
 
 _LONGEST = 200
+_LONGEST_SENTENCE = 2_000
 _LISTED = 6
 _WORD = 28
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
@@ -106,7 +107,7 @@ def sentence(text: str) -> Markup:
     """Write a sentence of the report, its times in one piece."""
     return Markup("").join(
         Markup('<span class="whole-word">{}</span>').format(part) if _TIME.fullmatch(part) else part
-        for part in _TIME.split(text)
+        for part in _TIME.split(printable(text, _LONGEST_SENTENCE))
     )
 
 

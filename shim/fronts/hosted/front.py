@@ -1,6 +1,5 @@
 """The front for legacy clients on a modern server: the shim is the server of their sessions (LM)."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
@@ -10,9 +9,9 @@ from shim.fronts.detect import Detector
 from shim.fronts.hosted.asking import Asking
 from shim.fronts.hosted.calls import Calls
 from shim.fronts.hosted.feed import Feed
-from shim.fronts.hosted.replay import Replays
 from shim.fronts.hosted.sessions import HostedSessions, take_up
 from shim.fronts.hosted.streams import Streams
+from shim.fronts.hosted.under_way import UnderWay
 from shim.fronts.hosted.verbs import HostedVerbs
 from shim.fronts.keyed import LegacyOnce
 from shim.fronts.legacy_request import SESSION, asked_in, exchange_name
@@ -46,7 +45,7 @@ class HostedFront:
     def __init__(
         self, config: Config, upstream: Upstream, *, detector: Detector, sessions: ClientSessions,
         hosted: HostedSessions, asking: Asking, verbs: HostedVerbs, calls: Calls, feed: Feed,
-        streams: Streams, vouching: Vouching, once: LegacyOnce, replays: Replays,
+        streams: Streams, vouching: Vouching, once: LegacyOnce, under_way: UnderWay,
     ) -> None:  # fmt: skip
         self.upstream = upstream
         self._config = config
@@ -60,8 +59,7 @@ class HostedFront:
         self._streams = streams
         self._vouching = vouching
         self._once = once
-        self._replays = replays
-        self._under_way: dict[tuple[str, bytes], asyncio.Task[web.StreamResponse]] = {}
+        self._under_way = under_way
         self._handlers: Mapping[str, Handler] = {
             "initialize": self._initialize,
             "ping": self._ping,
@@ -113,54 +111,11 @@ class HostedFront:
             raise method_not_found(message.method)
         if message.method in _OWN or self._detector.about_tasks(message.method):
             await self._vouching.ensure(ctx)
-        return await self._once.serve(asked, lambda: self._called_off_at_will(asked, handler(asked)))
-
-    async def _called_off_at_will(
-        self, asked: Asked, work: Awaitable[web.StreamResponse]
-    ) -> web.StreamResponse:
-        """Let `notifications/cancelled` end a session's request; it then gets no answer."""
-        if asked.session is None:
-            return await work
-        where = (asked.session.session_id, asked.message.id)
-        lingers = False
-        task = asyncio.ensure_future(work)
-        self._under_way.setdefault(where, task)
-        # the task methods may be asked again; what another call gives can only be had once
-        verb = asked.dialect.methods.verb(asked.message.method)
-        kept = None
-        if asked.session.upstream != self.upstream.name:  # a call of a tool here, in another server's session
-            asked.reply.without_event_ids()
-        elif verb is None:
-            kept = self._replays.open(asked.session.session_id, asked.reply)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            if kept is not None and asked.reply.resumable and not task.done():
-                asked.ctx.trace.rule("LM-RESUME")
-                lingers = True
-                self._replays.lingering(kept, task, lambda: self._done(where, task))
-                raise
-            if not task.cancelled() or (own := asyncio.current_task()) is None or own.cancelling():
-                task.cancel()
-                raise
-            asked.ctx.trace.outcome = "cancelled"
-            await asked.reply.open_stream()
-            return await asked.reply.end_stream()
-        finally:
-            if kept is not None and not lingers:
-                self._replays.end(kept)
-            if not lingers:
-                self._done(where, task)
-
-    def _done(self, where: tuple[str, bytes], task: "asyncio.Task[web.StreamResponse]") -> None:
-        if self._under_way.get(where) is task:
-            del self._under_way[where]
+        return await self._once.serve(asked, lambda: self._under_way.run(asked, handler(asked)))
 
     def _heard(self, message: Notification, session: SessionRow | None) -> None:
         if message.method == "notifications/cancelled" and session is not None:
-            work = self._under_way.get((session.session_id, message.params.get("requestId", b"")))
-            if work is not None:
-                work.cancel()
+            self._under_way.cancel(session.session_id, message.params.get("requestId", b""))
 
     async def _without_body(
         self, http: web.BaseRequest, ctx: Context, reply: Reply, session: SessionRow | None,
@@ -177,9 +132,9 @@ class HostedFront:
         dialect = self._detector.of_session(session, pinned)
         ctx.trace.dialect = dialect.name
         last_event_id = http.headers.get("Last-Event-ID")
-        if last_event_id and (kept := self._replays.find(session.session_id, last_event_id)) is not None:
-            ctx.trace.rule("LM-RESUME")
-            return await self._replays.serve(kept, reply, last_event_id)
+        resumed = await self._under_way.resume(ctx, session.session_id, last_event_id, reply)
+        if resumed is not None:
+            return resumed
         return await self._feed.serve(ctx, reply, session, dialect, last_event_id)
 
     # -- what the shim answers itself ------------------------------------------------------------

@@ -16,6 +16,8 @@ from shim.config import Config
 from shim.fronts.hosted.streams import EventIds
 from shim.fronts.reply import Reply
 from shim.tasks.room import Room
+from shim.wire.budget import KEY as BUFFERS
+from shim.wire.budget import Holding
 
 Call = asyncio.Task[web.StreamResponse]
 
@@ -44,6 +46,7 @@ class Replays:
         self._room = room
         self._ids = ids
         self._kept: OrderedDict[int, Kept] = OrderedDict()
+        self._held = Holding(room.budget)
         self._bytes = 0
 
     def open(self, session_id: str, reply: Reply) -> Kept:
@@ -148,13 +151,21 @@ class Replays:
         if len(kept.events) > self._config.limits.replay_events:
             self._room.sink.reached["limits.replay_events"] += 1
             self._bytes -= len(kept.events.popleft()[2] or b"")
-        while self._bytes > self._config.limits.replay_bytes and self._kept:
-            self._room.sink.reached["limits.replay_bytes"] += 1
+        self._held.set(self._bytes)
+        while self._kept and (key := self._beyond()) is not None:
+            self._room.sink.reached[key] += 1
             self.drop(next(iter(self._kept.values())))
         kept.wake.set()
+
+    def _beyond(self) -> str | None:
+        """Name the bound that what is kept is beyond."""
+        if self._bytes > self._config.limits.replay_bytes:
+            return "limits.replay_bytes"
+        return None if self._room.budget.fits(0) else BUFFERS
 
     def drop(self, kept: Kept) -> None:
         """Forget what a stream has carried."""
         if self._kept.pop(id(kept), None) is not None:
             self._bytes -= sum(len(message or b"") for _, _, message in kept.events)
+            self._held.set(self._bytes)
             kept.events.clear()

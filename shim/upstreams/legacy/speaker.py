@@ -115,7 +115,11 @@ class LegacyUpstream:
         catalog = self._catalog(ctx)
         if self.dialect.tool_support != "listed":
             return catalog.override(tool) or self.dialect.tool_support
-        return await catalog.support(tool, lambda params: self.plain(ctx, "tools/list", params))
+        support = await catalog.support(tool, lambda params: self.plain(ctx, "tools/list", params))
+        if catalog.cut is not None:
+            ctx.trace.reached(catalog.cut)
+            catalog.cut = None
+        return support
 
     async def accepts_session(self, ctx: Context, session_id: str) -> bool:
         """Tell whether the server takes a ping of this caller's on a session (OWN-ADOPT)."""

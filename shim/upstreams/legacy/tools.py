@@ -26,6 +26,8 @@ class Catalog:
         self._support: dict[str, str] | None = None
         self._reading: asyncio.Task[dict[str, str]] | None = None
         self._generation = 0
+        self.cut: str | None = None
+        """The bound at which the list was read no further, by its key in the config."""
         self.used_ms = 0.0
         """When it was asked for last, in ticks."""
 
@@ -64,9 +66,14 @@ class Catalog:
             for tool in tools if isinstance(tools, list) else ():
                 _take(tool, support)
             cursor = result.get("nextCursor")
-            if cursor is None or cursor == b"null" or len(support) >= self._tools:
+            if cursor is None or cursor == b"null":
+                break
+            if len(support) >= self._tools:
+                self.cut = "limits.tools"
                 break
             params = {"cursor": cursor}
+        else:
+            self.cut = "limits.pages"
         return support
 
 

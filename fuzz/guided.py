@@ -21,7 +21,7 @@ def main(name: str, cpu_seconds: float, arguments: list[str]) -> None:
         from fuzz.targets import target  # noqa: PLC0415 - what is imported here is what is instrumented
 
         check = target(name).check
-    if cpu_seconds:  # an input that never ends; libFuzzer's own alarm ends runs that only wait for the CPU
+    if cpu_seconds:  # an input that never ends; an alarm would end runs that only wait for the CPU
         resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_seconds) + _ENDLESS_S, resource.RLIM_INFINITY))
     runs = 0
 

@@ -4,6 +4,7 @@ Everything in `shim` is instrumented, so an input that takes a new way through i
 """
 
 import os
+import resource
 import signal
 import sys
 import time
@@ -11,6 +12,7 @@ import time
 import atheris
 
 _LOOK_EVERY = 256
+_ENDLESS_S = 60
 
 
 def main(name: str, cpu_seconds: float, arguments: list[str]) -> None:
@@ -19,6 +21,8 @@ def main(name: str, cpu_seconds: float, arguments: list[str]) -> None:
         from fuzz.targets import target  # noqa: PLC0415 - what is imported here is what is instrumented
 
         check = target(name).check
+    if cpu_seconds:  # an input that never ends; libFuzzer's own alarm ends runs that only wait for the CPU
+        resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_seconds) + _ENDLESS_S, resource.RLIM_INFINITY))
     runs = 0
 
     def one(data: bytes) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 from pathlib import Path
 
 from aiohttp import web
@@ -36,7 +37,8 @@ async def listen(
     try:
         await site.start()
     except OSError as exc:
-        raise StartError(f"cannot listen on {host}:{port}: {exc.strerror}") from exc
+        why = os.strerror(exc.errno) if exc.errno else exc.strerror
+        raise StartError(f"cannot listen on {host}:{port}: {why}; choose another address or port") from exc
     bound = runner.addresses[0]
     return f"http://{bound[0]}:{bound[1]}"
 

@@ -53,7 +53,7 @@ class Steering:
             raise ValueError(f"{min(unknown)}: expected {', '.join(sorted(_STEERED))} or by")
         cutover = Cutover.model_validate({**dict(old.cutover), **kept})
         if (missing := cutover.unknown(self.stands)) is not None:
-            raise ValueError(f"no upstream is called {missing!r}")
+            raise ValueError(f"no upstream is called {missing!r}; there are {', '.join(self.stands)}")
         self.live.renew(Config.model_validate({**dict(old), "cutover": cutover}))
         tell_cutover(self.sink, old.cutover, cutover, by)
 

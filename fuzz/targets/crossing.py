@@ -17,6 +17,7 @@ _META = (
     b'"extensions":{"io.modelcontextprotocol/tasks":{}}},"io.modelcontextprotocol/clientInfo":{"name":"n","version":"1"}'
 )
 SEEDS = (
+    b'\0{"name":"x","task":{},"inputResponses":{},"requestState":"s","_meta":{' + _META + b"}}",
     b'\0{"name":"x","arguments":{"a":1.10},"_meta":{' + _META + b',"progressToken":1,"own":2}}',
     b'\1{"content":[],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t"},"a":1}}',
     b'\1{"tools":[{"name":"a","execution":{"taskSupport":"optional"},"inputSchema":{}}]}',

@@ -209,6 +209,16 @@ def opened(path: Path, sources: Sources) -> Iterator[BinaryIO]:
         raise AuditingError(f"{path}: {getattr(exc, 'strerror', None) or exc}") from exc
 
 
+def carries_macs(sources: Sources) -> bool:
+    """Tell whether a line has a mac, among the first few of each file. Raises AuditingError."""
+    for path in sources.every:
+        with opened(path, sources) as file:
+            few = zip(range(_KEPT_MACS), file, strict=False)
+            if any(_MARK in line[-_TAIL - 1 :] for _, line in few):
+                return True
+    return False
+
+
 def _first(path: Path, sources: Sources) -> tuple[bytes, bytes, int]:
     """Give time, run and number of a file's first line that has them, among the first few."""
     with opened(path, sources) as file:

@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from shim.auditing.chained import Chained, chained
+from shim.auditing.chained import Chained, carries_macs, chained
 from shim.auditing.period import Period
 from shim.auditing.sources import AuditingError, Sources, find
 
@@ -52,6 +52,11 @@ class Logs:
     def chained(self) -> Chained | None:
         """What the lines' macs say; None without a key. Reads the files once more. Raises AuditingError."""
         return chained(self._sources, self._keys) if self._keys else None
+
+    @property
+    def unjudged(self) -> bool:
+        """Whether there are macs and no key was given to judge them. Raises AuditingError."""
+        return not self._keys and carries_macs(self._sources)
 
     def look(self, period: Period, wanted: Filter = Filter()) -> None:
         """Choose the period and the events that `seen` has."""

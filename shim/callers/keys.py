@@ -118,7 +118,9 @@ def _read(path: Path, named_by: str) -> list[bytes]:
     except OSError as exc:
         raise KeyFileError(f"{named_by}: {path}: {exc.strerror}") from exc
     except (ValueError, KeyError, TypeError) as exc:
-        raise KeyFileError(f'{named_by}: {path}: expected {{"keys": [hex, ...]}}') from exc
+        raise KeyFileError(
+            f'{named_by}: {path}: expected {{"keys": [hex, ...]}}; a file that is not there is made'
+        ) from exc
     if not keys or any(len(key) < _KEY_BYTES for key in keys):
         raise KeyFileError(f"{named_by}: {path}: each key needs at least {_KEY_BYTES} bytes")
     return keys

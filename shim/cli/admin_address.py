@@ -1,7 +1,9 @@
 """The admin address of a running shim, as commands on the same machine reach it."""
 
+import urllib.error
 import urllib.request
 from contextlib import AbstractContextManager
+from http.client import HTTPException
 from ipaddress import ip_address
 from typing import IO, cast
 
@@ -30,6 +32,12 @@ def url_of(admin: Admin) -> str:
 def asked(request: str | urllib.request.Request, timeout_s: float) -> AbstractContextManager[IO[bytes]]:
     """Send a request and give the answer. Raises OSError, HTTPError for a status of 400 or more."""
     return cast("AbstractContextManager[IO[bytes]]", _DIRECT.open(request, timeout=timeout_s))
+
+
+def why_not(exc: OSError | HTTPException) -> str:
+    """Say in a few words why there was no answer."""
+    cause = exc.reason if isinstance(exc, urllib.error.URLError) else exc
+    return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
 
 
 def _reached(host: str) -> str:

@@ -13,6 +13,7 @@ from shim.cli.audit_gate import gate
 from shim.cli.audit_report import report_command
 from shim.cli.audit_verify import verify
 from shim.cli.common import fail
+from shim.cli.text import terminal_room
 
 
 @click.group()
@@ -48,7 +49,7 @@ def _show(
     if json_wanted:
         click.echo(as_json(shown))
         return
-    click.echo("\n".join(laid_out(shown)))
+    click.echo("\n".join(laid_out(shown, room=terminal_room())))
     if len(shown) < len(rows):
         click.echo(f"{len(shown)} of {len(rows)}; see --limit")
 

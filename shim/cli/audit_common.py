@@ -24,6 +24,10 @@ from shim.clock import SystemClock
 _HASH_CHARS = 12
 _LISTED = 3
 _FILTERS = ("caller", "client", "tool", "upstream", "era", "corner")
+_KNOWN = {"era": ("legacy", "modern"), "corner": ("LL", "LM", "ML", "MM")}
+_HELP = {
+    "corner": "Only of this corner: the client's era, then the server's; ML is a new client on an old server."
+}
 
 
 log_argument = click.argument("log", nargs=-1, required=True)
@@ -64,7 +68,10 @@ def filter_options(command: Callable[..., None]) -> Callable[..., None]:
         command(wanted=Filter(**{name: options.pop(name) for name in _FILTERS}), **options)
 
     for name in reversed(_FILTERS):
-        filtered = click.option(f"--{name}", help=f"Only of this {name}.")(filtered)
+        kind = click.Choice(_KNOWN[name], case_sensitive=False) if name in _KNOWN else None
+        filtered = click.option(f"--{name}", type=kind, help=_HELP.get(name, f"Only of this {name}."))(
+            filtered
+        )
     return filtered
 
 
@@ -78,12 +85,12 @@ def as_json(value: Any) -> str:
     return json.dumps(value, indent=2, default=_plain)
 
 
-def laid_out(rows: Sequence[Row], indent: str = "") -> list[str]:
-    """Lay rows out in columns, under their names."""
+def laid_out(rows: Sequence[Row], indent: str = "", room: int | None = None) -> list[str]:
+    """Lay rows out in columns, under their names; in several lines each where the room asks for it."""
     if not rows:
         return [f"{indent}none"]
     head = tuple(name.upper().replace("_", " ") for name in rows[0])
-    return columns([head, *(tuple(short(*item) for item in row.items()) for row in rows)], indent)
+    return columns([head, *(tuple(short(*item) for item in row.items()) for row in rows)], indent, room)
 
 
 def cell(value: Any) -> str:

@@ -12,7 +12,7 @@ from shim.auditing.logs import Logs
 from shim.auditing.period import period
 from shim.cli.audit_common import as_json, key_option, laid_out, log_argument, memory_option, now, open_logs
 from shim.cli.common import COULD_NOT, FOUND
-from shim.cli.text import lines_of
+from shim.cli.text import lines_of, terminal_room
 
 _SHOWN = 20
 WORDS = {"safe": "safe", "unsafe": "NOT SAFE", "unknown": "CANNOT BE TOLD"}
@@ -65,7 +65,7 @@ def _people(answer: Answer) -> Iterator[str]:
     # callers and what is open have columns of their own
     for columns in dict.fromkeys(tuple(row) for row in rows):
         those = [row for row in rows if tuple(row) == columns]
-        yield from laid_out(those[:_SHOWN], "  ")
+        yield from laid_out(those[:_SHOWN], "  ", terminal_room())
         if len(those) > _SHOWN:
             yield f"  {_SHOWN} of {len(those)}"
     yield ""

@@ -1,6 +1,9 @@
 """`taskshim audit report`: all of it, for people or machines."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,6 +15,7 @@ from shim.auditing.sources import AuditingError
 from shim.cli.audit_common import as_json, key_option, logs_options, now
 from shim.cli.audit_sections import as_markdown, as_text
 from shim.cli.common import fail
+from shim.cli.text import terminal_room
 
 
 @click.command("report")
@@ -28,7 +32,11 @@ def report_command(logs: Logs, span: Period, off: str | None, form: str, output:
     """Tell who still speaks the old API, what of it has no counterpart, whether it falls, what breaks."""
     told = report(logs, span, None if off is None else moment(off, now()))
     try:
-        text = {"text": as_text, "json": as_json, "md": as_markdown, "html": render}[form](told)
+        on_terminal = partial(as_text, room=terminal_room() if output is None else None)
+        forms: dict[str, Callable[[dict[str, Any]], str]] = {
+            "text": on_terminal, "json": as_json, "md": as_markdown, "html": render,
+        }  # fmt: skip
+        text = forms[form](told)
     except AuditingError as exc:
         fail(str(exc))
     if output is None:

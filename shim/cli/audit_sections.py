@@ -77,9 +77,9 @@ def _missing(missing: dict[str, Any]) -> Iterator[Section]:
         yield Section("Macs of the lines", lines, list(chain["faults"]) or None)
 
 
-def as_text(told: dict[str, Any]) -> str:
-    """Write it for a terminal."""
-    return "\n".join(line for section in sections(told) for line in _text(section))
+def as_text(told: dict[str, Any], room: int | None = None) -> str:
+    """Write it as text, tables in lines of at most `room` characters where their columns allow it."""
+    return "\n".join(line for section in sections(told) for line in _text(section, room))
 
 
 def as_markdown(told: dict[str, Any]) -> str:
@@ -87,11 +87,11 @@ def as_markdown(told: dict[str, Any]) -> str:
     return "\n".join(line for section in sections(told) for line in _markdown(section))
 
 
-def _text(section: Section) -> Iterator[str]:
+def _text(section: Section, room: int | None) -> Iterator[str]:
     yield section.title
     yield from (f"  {printable(line, _LINE_CHARS)}" for line in section.lines)
     if section.rows is not None:
-        yield from laid_out(section.rows[:_ROWS], "  ")
+        yield from laid_out(section.rows[:_ROWS], "  ", room)
         if len(section.rows) > _ROWS:
             yield f"  {_ROWS} of {len(section.rows)}"
     yield ""

@@ -11,6 +11,7 @@ from shim.auditing.logs import Logs, Row
 from shim.auditing.period import Period
 from shim.cli.audit_common import as_json, cell, key_option, laid_out, logs_options
 from shim.cli.common import FOUND
+from shim.cli.text import terminal_room
 
 _SHOWN = 50
 
@@ -61,6 +62,8 @@ def _people(logs: Logs, span: Period, found: Integrity, back: list[Row], faults:
     yield f"{cell(span.since)} to {cell(span.until)}: {share}"
     if found.chain is not None:
         yield f"{found.chain.signed} lines stand as the shim wrote them"
+    if logs.unjudged:
+        yield "the lines have macs that were not looked at: name the keys with --key-file"
     sections: tuple[tuple[str, Sequence[Row]], ...] = (
         ("runs", found.runs), ("missing", found.holes), ("minutes without a sign of life", cover.gaps),
         ("unreadable lines", found.unreadable), ("repeated", found.repeated), ("out of order", back),
@@ -70,7 +73,7 @@ def _people(logs: Logs, span: Period, found: Integrity, back: list[Row], faults:
         if rows:
             yield ""
             yield title
-            yield from laid_out(rows[:_SHOWN], "  ")
+            yield from laid_out(rows[:_SHOWN], "  ", terminal_room())
             if len(rows) > _SHOWN:
                 yield f"  and {len(rows) - _SHOWN} more"
     yield ""

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from shim.cli.admin_address import asked, url_of
+from shim.cli.admin_address import asked, url_of, why_not
 from shim.cli.common import FOUND, config_option, fail, operator_errors, read_config
 from shim.clock import duration
 from shim.config import Config
@@ -96,7 +96,7 @@ def _ask(config: Config, wanted: dict[str, Any] | None = None) -> dict[str, Any]
     except urllib.error.HTTPError as exc:
         fail(f"{url} answered {exc.code}: {exc.read().decode(errors='replace').strip()}")
     except OSError as exc:
-        fail(f"{url} cannot be reached: {exc}")
+        fail(f"{url} cannot be reached: {why_not(exc)}; start the shim, or name its config with --config")
 
 
 def _other(now: dict[str, Any]) -> str:

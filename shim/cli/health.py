@@ -7,7 +7,7 @@ from urllib.error import HTTPError
 
 import click
 
-from shim.cli.admin_address import asked, url_of
+from shim.cli.admin_address import asked, url_of, why_not
 from shim.cli.common import FOUND, config_option, operator_errors, read_config
 
 _SHOWN_BYTES = 200
@@ -41,4 +41,4 @@ def _answer(url: str, timeout_s: float) -> tuple[bool, str]:
         with exc:
             return False, exc.read(_SHOWN_BYTES).decode(errors="replace").strip()
     except (OSError, HTTPException) as exc:
-        return False, f"{url}: {exc or type(exc).__name__}"
+        return False, f"{url}: {why_not(exc)}"

@@ -13,7 +13,7 @@ from shim.audit.log import set_up_for_answer
 from shim.audit.sink import FileSink, NullSink, new_instance
 from shim.cli.common import config_option, fail, operator_errors, read_config
 from shim.cli.ledger_file import Filter, LedgerFileError, check, reading
-from shim.cli.text import columns, moment
+from shim.cli.text import columns, moment, terminal_room
 from shim.clock import SystemClock, duration
 from shim.config import Config
 from shim.hub.status import Status
@@ -60,7 +60,7 @@ def list_tasks(
         return
     now_ms = SystemClock().now_ms()
     head = ("TASK", "STATUS", "TOOL", "UPSTREAM", "CALLER", "SINCE", "AGE")
-    click.echo("\n".join(columns([head, *(_line(row, now_ms) for row in found)])))
+    click.echo("\n".join(columns([head, *(_line(row, now_ms) for row in found)], room=terminal_room())))
     if count > len(found):
         click.echo(f"{len(found)} of {count}; see --limit")
 

@@ -1,26 +1,56 @@
 """Text for a terminal: rows in columns, times."""
 
-from collections.abc import Iterable, Sequence
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from shim.audit.printable import printable
 
 _CELL_CHARS = _LINE_CHARS = 2_000
+_GAP = 2
 
 
-def columns(rows: Iterable[Sequence[str]], indent: str = "") -> list[str]:
-    """Lay rows of equal length out in columns; what others stated in them is made fit to be shown."""
+def columns(rows: Iterable[Sequence[str]], indent: str = "", room: int | None = None) -> list[str]:
+    """Lay rows of equal length out in columns; what others stated in them is made fit to be shown.
+
+    Where they do not fit into `room` characters, each row, the head too, goes on in lines of its own below,
+    broken between columns and indented: so what belongs together stays aligned.
+    """
     table = [tuple(printable(cell, _CELL_CHARS) for cell in row) for row in rows]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = list(_lines(widths, None if room is None else room - len(indent)))
     return [
-        indent + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        indent + " " * (_GAP if part.start else 0) + _in_line(row[part], widths[part])
         for row in table
+        for part in lines
     ]
 
 
 def lines_of(texts: Iterable[str]) -> str:
     """Give lines for people, in which what others stated is made fit to be shown."""
     return "\n".join(printable(text, _LINE_CHARS) for text in texts)
+
+
+def terminal_room() -> int | None:
+    """Tell how many characters a line of the terminal has; None where the output is no terminal."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _lines(widths: Sequence[int], room: int | None) -> Iterator[slice]:
+    """Share the columns out to as many lines as they need."""
+    first, used = 0, 0
+    for number, width in enumerate(widths):
+        if room is not None and number > first and used + width > room:
+            yield slice(first, number)
+            first, used = number, _GAP
+        used += width + _GAP
+    yield slice(first, len(widths))
+
+
+def _in_line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+    return (" " * _GAP).join(padded).rstrip()
 
 
 def moment(at_ms: int | None) -> str:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, SecretStr
 
 from shim.config import Config
+from shim.config.secret_files import api_keys
 from shim.config.surface import is_loopback
 from shim.fronts.guard import Guard
 from shim.shadow.shadow import is_named
@@ -169,6 +170,8 @@ def _audit_keys(it: Checked) -> Iterator[str]:
 
 def _secret_files(it: Checked) -> Iterator[str]:
     identity = it.config.identity
+    if "api_key" in identity.sources and identity.api_key.file is not None and not api_keys(identity.api_key):
+        yield f"{identity.api_key.file} holds no key, so nobody gets in: write a line `name = key`"
     own = (identity.api_key.file, identity.introspection.client_secret_file)
     for named in (*own, *(one.service_token_file for one in it.config.upstream)):
         if named is not None:
@@ -195,7 +198,7 @@ CHECKS = (
     Check("ledger.path", "the ledger, or its folder, is open to others", _ledger),
     Check("ledger.synchronous", "a power cut may lose handles", _synchronous),
     Check("identity.key_file", "the keys, or their folder, are open to others", _keys),
-    Check("identity.api_key.file", "a file of secrets, of any section, is open to everyone", _secret_files),
+    Check("identity.api_key.file", "a file of secrets, of any section, is open to all; empty", _secret_files),
     Check("config", "the config file holds secrets and is open to everyone", _config_file),
     Check("cutover.sunset", "the day is over", _sunset),
     Check("cutover.shadow", "copies go without a credential to a server that may want one", _shadowed),

@@ -162,6 +162,10 @@ def _fault(error: ErrorDetails) -> str:
             return "must be a table"
         case "tuple_type" if error["loc"] == ("upstream",):
             return "must be written [[upstream]], with two brackets"
+        case "too_short" | "string_too_short":
+            least = error["ctx"]["min_length"]
+            what = "item" if error["ctx"].get("field_type") == "Tuple" else "character"
+            return f"must have at least {least} {what}{'' if least == 1 else 's'}"
     return error["msg"].removeprefix("Value error, ").replace("Input should", "must")
 
 

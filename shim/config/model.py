@@ -48,7 +48,7 @@ class Config(Section):
             raise ValueError("identity.authorization_servers: needs listen.public_url too")
         names = [one.name for one in self.upstream]
         if len(set(names)) != len(names):
-            raise ValueError("upstream: two of them have the same name")
+            raise ValueError("upstream: two of them have the same name: give each a `name` of its own")
         if names:
             self._knows_upstreams(names)
             if self.cutover.shadow.tools:
@@ -62,7 +62,7 @@ class Config(Section):
     def _knows_upstreams(self, names: list[str]) -> None:
         """Hold the upstreams that the cutover names against those there are."""
         if (unknown := self.cutover.unknown(names)) is not None:
-            raise ValueError(f"cutover: no upstream is called {unknown!r}")
+            raise ValueError(f"cutover: no upstream is called {unknown!r}; there are {', '.join(names)}")
         if self.cutover.fallback == self.cutover.default_of(names):
             raise ValueError("cutover.fallback: is the default upstream itself")
 

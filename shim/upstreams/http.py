@@ -5,6 +5,7 @@ No cookies, no redirects, no compression, no total timeout on streams (HEADERS, 
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -139,8 +140,9 @@ class Link:
                 self._health(up=True, evidence=f"HTTP {response.status}")
                 return response
         except _NEVER_SENT as exc:
-            self._health(up=False, evidence=type(exc).__name__)
-            raise NeverSent(-32603, f"the upstream cannot be reached: {type(exc).__name__}", 502) from exc
+            why = _unreached(exc)
+            self._health(up=False, evidence=why)
+            raise NeverSent(-32603, f"the upstream cannot be reached: {why}", 502) from exc
         except _BROKEN_OFF as exc:
             raise _interrupted(exc) from exc
 
@@ -253,6 +255,20 @@ async def chunks_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
             yield chunk
     except _BROKEN_OFF as exc:
         raise _interrupted(exc) from exc
+
+
+def _unreached(exc: Exception) -> str:
+    """Say why there was no connection, without the address: clients read it."""
+    match exc:
+        case aiohttp.ClientConnectorDNSError():
+            return "its name cannot be resolved"
+        case aiohttp.ConnectionTimeoutError():
+            return "no connection within connect_timeout_ms"
+        case aiohttp.ClientConnectorCertificateError():
+            return "its certificate does not hold (trusted ones: SSL_CERT_FILE)"
+        case aiohttp.ClientConnectorError(os_error=OSError(errno=int(errno))):
+            return os.strerror(errno)
+    return type(exc).__name__
 
 
 def _interrupted(exc: Exception) -> Interrupted:

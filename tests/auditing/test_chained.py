@@ -283,8 +283,10 @@ def test_verify_with_a_key_says_that_it_holds_and_where_it_does_not(whole):
     path, keys = whole
     good = verify(path, "--key-file", keys)
     assert (good.exit_code, "4 lines stand as the shim wrote them" in good.output) == (0, True)
+    assert "not looked at" not in good.output
     path.write_bytes(path.read_bytes().replace(b"not_owner", b"no_owner!"))
-    assert verify(path).exit_code == 0  # without the key nothing tells
+    blind = verify(path)  # without the key nothing tells, and the answer says so
+    assert (blind.exit_code, "macs that were not looked at" in blind.output) == (0, True)
     bad = verify(path, "--key-file", keys)
     assert bad.exit_code == 1
     assert bad.output.endswith("not whole: 1 lines do not stand as the shim wrote them\n")

@@ -119,7 +119,7 @@ async def test_a_shim_that_is_not_there(tmp_path, admin_port):
     file = write_config(tmp_path, "http://127.0.0.1:1/mcp", "http://127.0.0.1:2/mcp", admin_port)
     gone = await run("cutover", "status", "--config", str(file))
     assert gone.exit_code == 2
-    assert "cannot be reached" in gone.stderr
+    assert "cannot be reached: Connection refused; start the shim" in gone.stderr
 
 
 @pytest.mark.parametrize(

@@ -129,11 +129,20 @@ FILES = {
 @pytest.mark.parametrize("key", FILES)
 def test_warns_of_a_file_that_is_open_to_others(key, folder):
     config, good, bad = FILES[key]
-    (folder / "it").touch()
+    (folder / "it").write_text("ann = key\n")
     (folder / "it").chmod(good)
     assert warned({**SAFE, **config}) == []
     (folder / "it").chmod(bad)
     assert warned({**SAFE, **config}) == [key]
+
+
+def test_warns_of_a_file_of_keys_that_holds_none(folder):
+    config, mode, _ = FILES["identity.api_key.file"]
+    (folder / "it").write_text("# name = key\n")
+    (folder / "it").chmod(mode)
+    assert warned({**SAFE, **config}) == ["identity.api_key.file"]
+    (folder / "it").write_text("# name = key\nann = sha256:" + "0" * 64)
+    assert warned({**SAFE, **config}) == []
 
 
 @pytest.mark.rule("OWN-STORE")

@@ -90,7 +90,10 @@ FAULTS = [
         "[[upstream]]\ncommand = ['x']\nsessions = false\n",
         "t.toml:3: upstream[1]: sessions = false",
     ),
-    ("[[upstream]]\nname = 'b'\ncommand = ['']\n", "t.toml:5: upstream[1].command[0]: String should have"),
+    (
+        "[[upstream]]\nname = 'b'\ncommand = ['']\n",
+        "t.toml:5: upstream[1].command[0]: must have at least 1 character",
+    ),
     ("[[upstream]]\nname = 'b'\nurl = 'ftp://x'\n", "t.toml:5: upstream[1].url: must be an http:// or"),
     ("[[upstream]]\nurl = 'http://u:p@x'\n", "t.toml:4: upstream[1].url: must not hold a user or password"),
     ("[[upstream]]\nurl = 'http://x'\n", "t.toml: upstream: two of them have the same name"),
@@ -107,6 +110,8 @@ FAULTS = [
         't.toml:3: identity: sources names "jwt": identity.jwt needs either jwks_url or jwks_file',
     ),
     ("[identity.jwt]\nalgorithms = ['HS256']\n", "t.toml:4: identity.jwt.algorithms[0]: must be 'RS256'"),
+    ("[admin]\ntoken = 'short'\n", "t.toml:4: admin.token: must have at least 16 characters"),
+    ("[identity.jwt]\ncaller = []\n", "t.toml:4: identity.jwt.caller: must have at least 1 item"),
     ("[identity.jwt]\nalgorithms = ['none']\n", "t.toml:4: identity.jwt.algorithms[0]: must be 'RS256'"),
     ("[identity.jwt]\nalgorithms = []\n", "t.toml:4: identity.jwt.algorithms: "),
     (

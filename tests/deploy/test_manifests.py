@@ -180,6 +180,7 @@ def test_it_has_time_to_stop():
 def placed(text: str, folder: Path) -> Path:
     """Give a config of deploy/ as it is on a machine where its folders are."""
     (folder / "api-keys").touch(0o600)
+    (folder / "api-keys").write_text("ann = key\n")
     for place in ("/var/lib/taskshim/", "/etc/taskshim/", "/run/secrets/taskshim/"):
         text = text.replace(place, f"{folder}/")
     (folder / "placed.toml").write_text(text)

@@ -18,9 +18,9 @@ class Measure:
 
 MEASURES = (
     Measure("rss_kib", 0.03, 1024, a_row=2.0),
-    Measure("descriptors", 0.15, 10, a_row=0.12),  # an open task has a session, and that a stream
-    Measure("tasks", 0.15, 20, a_row=0.12),
-    Measure("objects", 0.03, 1000, a_row=12.0),
+    Measure("descriptors", 0.15, 10),
+    Measure("tasks", 0.15, 20),
+    Measure("objects", 0.03, 1000, a_row=10.0),
     Measure("ledger_kib", 0.10, 512, a_row=4.0),
 )
 

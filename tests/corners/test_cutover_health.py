@@ -38,7 +38,7 @@ async def test_new_calls_of_a_server_that_is_down_go_to_the_fallback(
             assert (await modern.tasks("get", first)).result["status"] == "working"
             assert (await ran(modern) == first) is (client == "keyed")
         health = (await app.steering.status())["upstreams"]["old"]["health"]
-        assert (health["up"], "ConnectorError" in health["evidence"]) == (False, True)
+        assert (health["up"], "refused" in health["evidence"]) == (False, True)
     assert {(one["wanted"], one["reason"]) for one in events(tmp_path, "rerouted")} == {("old", "down")}
     # the first one found out; nobody has asked since
     assert len(events(tmp_path, "upstream.down")) == 1

@@ -1,7 +1,6 @@
 """The audit file: whole lines, numbered, bounded, rotated, private."""
 
 import contextlib
-import errno
 import json
 import os
 import threading
@@ -10,6 +9,7 @@ import pytest
 
 from shim.audit.events import Client, Denied, Event
 from shim.audit.sink import FileSink
+from tests.full_disk import full_disk
 
 START_NS = 1_796_040_000_123_456_789  # 2026-11-30T12:00:00Z and a bit
 DAY_NS = 86_400 * 1_000_000_000
@@ -146,19 +146,8 @@ def test_a_full_queue_drops_counts_and_leaves_gaps_in_the_numbers(path, held_bac
 
 def test_what_a_full_disk_refuses_is_counted_and_told_later(path, held_back, monkeypatch):
     """The disk takes one line and a half, then nothing, then everything again."""
-    real, room = os.write, [250]
-
-    def write(fd, data):
-        if room[0] is None:
-            return real(fd, data)
-        if room[0] == 0:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        count = real(fd, bytes(data[: room[0]]))
-        room[0] -= count
-        return count
-
     sink = FileSink(path, instance="i1", daily=False)
-    monkeypatch.setattr("shim.audit.files.os.write", write)
+    room = full_disk(monkeypatch, 250)
     for _ in range(4):
         sink.emit(denied("y" * 60))
     held_back.set()

@@ -1,11 +1,9 @@
 """A line that was changed, removed, added or moved is found with its place, and nothing else."""
 
-import errno
 import gzip
 import hashlib
 import hmac
 import json
-import os
 
 import pytest
 from click.testing import CliRunner
@@ -17,6 +15,7 @@ from shim.auditing.chained import CHANGED, MISSING, MOVED, NO_KEY, NO_START, UNS
 from shim.auditing.sources import Sources
 from shim.callers.keys import Keys
 from shim.cli.audit import audit
+from tests.full_disk import full_disk
 
 KEY, NEW_KEY = bytes(range(32)), bytes(range(1, 33))
 LINES = 10
@@ -237,19 +236,9 @@ def test_after_a_rotation_of_keys_the_old_one_still_verifies(path):
 @pytest.mark.parametrize("takes", [0, 1, 250])
 def test_what_a_full_disk_refuses_does_not_break_the_chain(tmp_path, monkeypatch, takes):
     """The disk takes so many bytes, then nothing until three events are lost, then everything."""
-    path, real, room = tmp_path / "audit.jsonl", os.write, [takes]
-
-    def write(fd, data):
-        if room[0] is None:
-            return real(fd, data)
-        if room[0] == 0:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        count = real(fd, bytes(data[: room[0]]))
-        room[0] -= count
-        return count
-
+    path = tmp_path / "audit.jsonl"
     sink = FileSink(path, instance="one", signer=Signer(KEY), daily=False)
-    monkeypatch.setattr("shim.audit.files.os.write", write)
+    room = full_disk(monkeypatch, takes)
     while sink.dropped < 3:
         sink.emit(Denied(reason="y" * 60))
     room[0] = None

@@ -6,7 +6,7 @@ The headers are those of RFC 9745 (Deprecation) and RFC 8594 (Sunset), with thei
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, time
 from email.utils import format_datetime
-from typing import Any, Literal
+from typing import Any
 
 import structlog
 
@@ -23,8 +23,6 @@ log = structlog.get_logger("shim")
 
 _REMEMBERED = 1_000
 _OK = 200
-
-Action = Literal["served", "warned", "refused"]
 
 
 class Sunset:

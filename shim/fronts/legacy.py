@@ -8,7 +8,6 @@ hub's verbs where not.
 import asyncio
 from functools import partial
 
-import aiohttp
 from aiohttp import web
 
 from shim.callers.resolve import Resolver
@@ -25,6 +24,7 @@ from shim.fronts.sessions import ClientSessions
 from shim.fronts.vouching import Vouching
 from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context, Upstream
+from shim.upstreams.client import Answer
 from shim.wire.errors import UpstreamFault
 from shim.wire.jsonrpc import Message, Request, Response, write_message
 
@@ -133,7 +133,7 @@ class LegacyFront:
         self._sessions.fill(ctx, message.params)
         dialect = self._detector.of_session(None, pinned)
 
-        async def opened(response: aiohttp.ClientResponse, body: bytes) -> bytes | None:
+        async def opened(response: Answer, body: bytes) -> bytes | None:
             session_id = response.headers.get(SESSION)
             return await self._sessions.opened(session_id, body, ctx, dialect, self._resolver)
 

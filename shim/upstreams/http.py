@@ -6,13 +6,14 @@ No cookies, no redirects, no compression, no total timeout on streams (HEADERS, 
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 
 import aiohttp
-from multidict import CIMultiDict, CIMultiDictProxy
+from multidict import CIMultiDictProxy
 from yarl import URL
 
+from shim.upstreams.client import Answer, Client, Headers
 from shim.wire.budget import KEY as BUFFERS
 from shim.wire.budget import Budget, Holding
 from shim.wire.era import Era
@@ -26,9 +27,6 @@ SSE_TYPE = "text/event-stream"
 
 _KEEPALIVE_S = 4
 """Shorter than the 5 s after which common servers close: a request sent on a closing connection is lost."""
-
-_OWN_HEADERS = (("Accept-Encoding", "identity"), ("User-Agent", "taskshim"))
-"""Sent unless the request brings its own; complete, so that the client library adds none of its defaults."""
 
 _FOREVER = contextlib.nullcontext()
 _NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
@@ -70,21 +68,17 @@ class Counted:
     outcome: str = "ok"
 
 
-def open_client(limits: Limits, socket: str | None = None) -> aiohttp.ClientSession:
-    """Make the one HTTP client of the process, or one of a Unix socket; close it at the end."""
+def open_client(address: str, limits: Limits, socket: str | None = None) -> Client:
+    """Make the HTTP client of one server, over a Unix socket if one is named; close it at the end."""
     connector: aiohttp.BaseConnector
     if socket is None:
         connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=_KEEPALIVE_S)
     else:
         connector = aiohttp.UnixConnector(socket, limit=0, keepalive_timeout=_KEEPALIVE_S)
-    return aiohttp.ClientSession(
-        connector=connector,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=limits.connect_timeout_ms / 1000),
-        auto_decompress=False,
-        max_line_size=min(65536, limits.frame_bytes),
-        max_field_size=65_536,
-    )
+    return Client(
+        URL(address), connector,
+        connect_timeout_ms=limits.connect_timeout_ms, line_bytes=min(65_536, limits.frame_bytes),
+    )  # fmt: skip
 
 
 class Link:
@@ -98,15 +92,13 @@ class Link:
 
     def __init__(
         self,
-        client: aiohttp.ClientSession,
-        url: str,
+        client: Client,
         limits: Limits,
         on_change: Callable[[bool, str], None] | None = None,
     ) -> None:
-        self.url = url
+        self.url = str(client.address)
         self.limits = limits
         self._client = client
-        self._address = URL(url)
         self.on_change = on_change
         self.on_doubt: Callable[[str], None] | None = None
         self.on_exchange: Callable[[str, str], None] | None = None
@@ -118,25 +110,20 @@ class Link:
     async def send(
         self,
         method: str,
-        headers: Mapping[str, str] | Iterable[tuple[str, str]],
+        headers: Headers,
         body: bytes | None = None,
         *,
         patient: bool = False,
         at: str | None = None,
-    ) -> aiohttp.ClientResponse:
+    ) -> Answer:
         """Send a request and give the answer once its headers are in. Raises NeverSent, Interrupted.
 
         `patient` waits for them without a limit: a tool may take hours. `at` is another path of the server.
         """
-        address = self._address if at is None else self._address.origin().join(URL(at, encoded=True))
-        sent = CIMultiDict(headers)
-        for name, value in _OWN_HEADERS:
-            sent.setdefault(name, value)
+        address = None if at is None else self._client.address.origin().join(URL(at, encoded=True))
         try:
             async with self.in_time(patient=patient):
-                response = await self._client.request(
-                    method, address, data=body, headers=sent, allow_redirects=False
-                )
+                response = await self._client.request(method, headers, body, at=address)
                 self._health(up=True, evidence=f"HTTP {response.status}")
                 return response
         except _NEVER_SENT as exc:
@@ -196,12 +183,12 @@ class Link:
             if self.on_change is not None:
                 self.on_change(up, evidence)
 
-    async def read(self, response: aiohttp.ClientResponse) -> bytes:
+    async def read(self, response: Answer) -> bytes:
         """Read a whole body within the frame bound. Raises Interrupted, UpstreamFault."""
         with self.budget.holding() as held:
             return await self._read(response, held)
 
-    async def _read(self, response: aiohttp.ClientResponse, held: Holding) -> bytes:
+    async def _read(self, response: Answer, held: Holding) -> bytes:
         length = response.content_length
         if length is not None and length <= self.limits.frame_bytes:  # what is announced is all there can be
             self._hold(response, held, length)
@@ -220,7 +207,7 @@ class Link:
             chunks.append(chunk)
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
-    async def frames(self, response: aiohttp.ClientResponse) -> AsyncIterator[Frame]:
+    async def frames(self, response: Answer) -> AsyncIterator[Frame]:
         """Read an event stream frame by frame. Raises Interrupted, UpstreamFault."""
         parser = SseParser(self.limits.frame_bytes)
         with self.budget.holding() as held:
@@ -239,7 +226,7 @@ class Link:
         for frame in parser.finish():
             yield frame
 
-    def _hold(self, response: aiohttp.ClientResponse, held: Holding, more: int) -> None:
+    def _hold(self, response: Answer, held: Holding, more: int) -> None:
         """Count what of an answer has come. Raises UpstreamFault where there is no room for it."""
         if not held.fits(more):
             response.close()
@@ -248,7 +235,7 @@ class Link:
             )
 
 
-async def chunks_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+async def chunks_of(response: Answer) -> AsyncIterator[bytes]:
     """Give the body as it comes; a broken one raises Interrupted."""
     try:
         async for chunk in response.content.iter_any():
@@ -293,7 +280,7 @@ def media_type(headers: CIMultiDictProxy[str]) -> str:
     return headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
 
-async def denied(link: Link, response: aiohttp.ClientResponse) -> Denied:
+async def denied(link: Link, response: Answer) -> Denied:
     """Turn a 401 or 403 into what is relayed to the client. Raises Interrupted, UpstreamFault."""
     async with link.in_time(patient=False):  # a tool may take hours, a refusal may not
         body = await link.read(response)

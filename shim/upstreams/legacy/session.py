@@ -10,7 +10,6 @@ import dataclasses
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-import aiohttp
 from msgspec.structs import replace
 
 from shim.clock import Clock
@@ -20,6 +19,7 @@ from shim.hub.rawjson import Members
 from shim.ledger.records import SessionRow
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context, SessionEvents, SessionLost
+from shim.upstreams.client import Answer
 from shim.upstreams.http import (
     ACCEPT,
     JSON_TYPE,
@@ -302,15 +302,13 @@ class LegacySession:
             headers.append(("Mcp-Session-Id", self.wire_id))
         return headers
 
-    async def _post(self, ctx: Context, body: bytes, *, patient: bool) -> aiohttp.ClientResponse:
+    async def _post(self, ctx: Context, body: bytes, *, patient: bool) -> Answer:
         response = await self._parts.link.send("POST", self._headers(ctx), body, patient=patient)
         if response.status < 300:  # noqa: PLR2004 - a 2xx
             self._parts.authority.accepted(ctx)
         return response
 
-    async def _answer(
-        self, ctx: Context, response: aiohttp.ClientResponse, rid: bytes, task_pk: int | None
-    ) -> Response:
+    async def _answer(self, ctx: Context, response: Answer, rid: bytes, task_pk: int | None) -> Response:
         link = self._parts.link
         if response.status in _UNAUTHORIZED:
             self._parts.authority.refused(ctx)

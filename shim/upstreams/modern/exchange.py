@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import aiohttp
-
 from shim.clock import Clock
 from shim.hub.rawjson import Members, RawJsonError
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context, Notify
+from shim.upstreams.client import Answer
 from shim.upstreams.http import ACCEPT, JSON_TYPE, SSE_TYPE, Interrupted, Link, denied, media_type
 from shim.wire.era import MODERN_VERSIONS, Era
 from shim.wire.errors import UpstreamFault
@@ -90,9 +89,7 @@ class Exchange:
             headers.append(("Mcp-Name", encode_value(name)))
         return [*headers, *self._parts.authority.headers(ctx)]
 
-    async def _answer(
-        self, ctx: Context, response: aiohttp.ClientResponse, rid: bytes, heard: Notify
-    ) -> Response:
+    async def _answer(self, ctx: Context, response: Answer, rid: bytes, heard: Notify) -> Response:
         if response.status in _UNAUTHORIZED:
             self._parts.authority.refused(ctx)
             raise await denied(self._parts.link, response)
@@ -115,9 +112,7 @@ class Exchange:
         self._parts.authority.accepted(ctx)
         return message
 
-    async def _streamed(
-        self, ctx: Context, response: aiohttp.ClientResponse, rid: bytes, heard: Notify
-    ) -> Response:
+    async def _streamed(self, ctx: Context, response: Answer, rid: bytes, heard: Notify) -> Response:
         async for frame in self._parts.link.frames(response):
             if not frame.data:
                 continue

@@ -88,7 +88,8 @@ class Guard:
         if (expected := http.headers.get(hdrs.EXPECT)) is not None:
             await _go_on(http, expected)
         if length is not None:
-            return await http.content.read()  # what is announced is all there can be
+            content = http.content  # what is announced is all there can be
+            return content.read_nowait() if content.is_eof() else await content.read()
         chunks: list[bytes] = []
         size = 0
         async for chunk in http.content.iter_any():

@@ -14,7 +14,7 @@ from shim.callers.resolve import Resolver
 from shim.config import Config
 from shim.fronts.detect import Detector
 from shim.fronts.keyed import LegacyOnce
-from shim.fronts.legacy_request import SESSION, asked_in, exchange_name
+from shim.fronts.legacy_request import SESSION, asked_in
 from shim.fronts.legacy_tasks import LegacyTasks
 from shim.fronts.legacy_verbs import Asked
 from shim.fronts.open_streams import OpenStreams, unless
@@ -65,7 +65,6 @@ class LegacyFront:
         pinned: str | None,
     ) -> web.StreamResponse:
         """Answer one legacy exchange; `message` is None for GET and DELETE. Raises ShimError."""
-        ctx.trace.method = exchange_name(http, message)
         session = await self._sessions.require(http.headers.get(SESSION), ctx)
         if message is None:
             return await self._without_body(http, ctx, reply, session, pinned)

@@ -99,8 +99,8 @@ class Relay:
                 await reply.open_stream(response.status)
                 async with _while_open(beside):
                     return await self._stream(response, reply, tap, counted)
-            async with self._link.in_time(patient=not refused):  # a tool may take hours, a refusal may not
-                answer = await self._link.read(response)
+            # a tool may take hours, a refusal may not
+            answer = await (self._link.read_in_time if refused else self._link.read)(response)
             if not answer and http.method == hdrs.METH_POST and response.status < 300:  # noqa: PLR2004 - a 2xx
                 return reply.empty(202)  # any empty 2xx will do (NOTIFY)
             if is_error(answer):

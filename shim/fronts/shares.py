@@ -4,9 +4,8 @@ Those that equal nobody are not counted together (OWN-NONE).
 """
 
 import math
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
+from types import TracebackType
 
 from shim.callers.caller import Caller
 from shim.clock import Clock
@@ -18,6 +17,31 @@ _REMEMBERED = 10_000
 """Callers whose polls are counted; who is forgotten has its whole burst again."""
 
 
+_NONE = nullcontext()
+
+
+class _Place(AbstractContextManager[None]):
+    """One request of a caller that is under way."""
+
+    __slots__ = ("_caller", "_under_way")
+
+    def __init__(self, under_way: dict[str, int], caller: str) -> None:
+        self._under_way = under_way
+        self._caller = caller
+
+    def __enter__(self) -> None:
+        self._under_way[self._caller] = self._under_way.get(self._caller, 0) + 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        left = self._under_way[self._caller] - 1
+        if left:
+            self._under_way[self._caller] = left
+        else:
+            del self._under_way[self._caller]
+
+
 class Shares:
     """Counts the requests and polls of each caller."""
 
@@ -26,30 +50,22 @@ class Shares:
         self._clock = clock
         self._methods = polls
         """Methods that look at a task once."""
-        self._under_way: Counter[str] = Counter()
+        self._under_way: dict[str, int] = {}
         self._polls: Recent[str, tuple[float, float]] = Recent(_REMEMBERED)
         """Caller -> polls that it has in hand, and when that was so, in ticks."""
 
-    @contextmanager
-    def taking(self, caller: Caller, method: str | None) -> Iterator[None]:
-        """Hold a caller's place for a request while the block runs. Raises ClientFault 429."""
+    def taking(self, caller: Caller, method: str | None) -> AbstractContextManager[None]:
+        """Hold a caller's place for a request while a block runs. Raises ClientFault 429."""
         if caller.kind == "none":
-            yield
-            return
-        if self._under_way[caller.key] >= self._config.limits.requests_per_caller:
+            return _NONE
+        if self._under_way.get(caller.key, 0) >= self._config.limits.requests_per_caller:
             raise too_many(
                 "too many requests of this caller are under way (limits.requests_per_caller)",
                 limit="limits.requests_per_caller", retry_after_s=1,
             )  # fmt: skip
         if method in self._methods:
             self._poll(caller.key)
-        self._under_way[caller.key] += 1
-        try:
-            yield
-        finally:
-            self._under_way[caller.key] -= 1
-            if not self._under_way[caller.key]:
-                del self._under_way[caller.key]
+        return _Place(self._under_way, caller.key)
 
     def _poll(self, caller: str) -> None:
         limits, now_ms = self._config.limits, self._clock.ticks_ms()

@@ -6,8 +6,10 @@ No cookies, no redirects, no compression, no total timeout on streams (HEADERS, 
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
 
 import aiohttp
 from multidict import CIMultiDictProxy
@@ -61,11 +63,26 @@ class Limits:
     answer_timeout_ms: int = 60_000
 
 
-@dataclass(slots=True)
 class Counted:
-    """What became of an exchange."""
+    """What became of an exchange; as a context manager it tells method and outcome at the end."""
 
-    outcome: str = "ok"
+    __slots__ = ("_method", "_tell", "outcome")
+
+    def __init__(self, tell: Callable[[str, str], None] | None, method: str) -> None:
+        self._tell = tell
+        self._method = method
+        self.outcome = "ok"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if exc is not None:
+            self.outcome = _outcome_of(exc)
+        if self._tell is not None:
+            self._tell(self._method, self.outcome)
 
 
 def open_client(address: str, limits: Limits, socket: str | None = None) -> Client:
@@ -122,16 +139,20 @@ class Link:
         """
         address = None if at is None else self._client.address.origin().join(URL(at, encoded=True))
         try:
-            async with self.in_time(patient=patient):
+            if patient:
                 response = await self._client.request(method, headers, body, at=address)
-                self._health(up=True, evidence=f"HTTP {response.status}")
-                return response
+            else:
+                async with self._in_time():
+                    response = await self._client.request(method, headers, body, at=address)
         except _NEVER_SENT as exc:
             why = _unreached(exc)
             self._health(up=False, evidence=why)
             raise NeverSent(-32603, f"the upstream cannot be reached: {why}", 502) from exc
         except _BROKEN_OFF as exc:
             raise _interrupted(exc) from exc
+        if not self._up:
+            self._health(up=True, evidence=f"HTTP {response.status}")
+        return response
 
     def in_time(self, *, patient: bool) -> contextlib.AbstractAsyncContextManager[None]:
         """Bound what is done with the upstream, unless `patient`. Raises Interrupted."""
@@ -148,18 +169,9 @@ class Link:
                 raise
             raise Interrupted(-32603, "the upstream did not answer in time", 504) from exc
 
-    @contextlib.contextmanager
-    def counting(self, method: str) -> Iterator[Counted]:
+    def counting(self, method: str) -> Counted:
         """Count an exchange at its end; who reads an error in the answer says so."""
-        counted = Counted()
-        try:
-            yield counted
-        except BaseException as exc:
-            counted.outcome = _outcome_of(exc)
-            raise
-        finally:
-            if self.on_exchange is not None:
-                self.on_exchange(method, counted.outcome)
+        return Counted(self.on_exchange, method)
 
     def judge(self, era: Era, status: int, body: bytes) -> None:
         """Look at an error of a server that is taken for one of an era (ERA-PROBE)."""
@@ -183,6 +195,11 @@ class Link:
             if self.on_change is not None:
                 self.on_change(up, evidence)
 
+    async def read_in_time(self, response: Answer) -> bytes:
+        """Read a whole body as `read` does, and do not wait for it for ever."""
+        async with self._in_time():
+            return await self.read(response)
+
     async def read(self, response: Answer) -> bytes:
         """Read a whole body within the frame bound. Raises Interrupted, UpstreamFault."""
         with self.budget.holding() as held:
@@ -193,7 +210,8 @@ class Link:
         if length is not None and length <= self.limits.frame_bytes:  # what is announced is all there can be
             self._hold(response, held, length)
             try:
-                return await response.content.read()
+                content = response.content
+                return content.read_nowait() if content.is_eof() else await content.read()
             except _BROKEN_OFF as exc:
                 raise _interrupted(exc) from exc
         chunks: list[bytes] = []
@@ -282,8 +300,7 @@ def media_type(headers: CIMultiDictProxy[str]) -> str:
 
 async def denied(link: Link, response: Answer) -> Denied:
     """Turn a 401 or 403 into what is relayed to the client. Raises Interrupted, UpstreamFault."""
-    async with link.in_time(patient=False):  # a tool may take hours, a refusal may not
-        body = await link.read(response)
+    body = await link.read_in_time(response)  # a tool may take hours, a refusal may not
     return Denied(
         response.status,
         tuple(response.headers.getall("WWW-Authenticate", ())),

@@ -60,6 +60,11 @@ class HandBack:
         finally:
             self._open.discard(one)
 
+    @property
+    def waited_for(self) -> Iterator[int]:
+        """The keys of the tasks whose exchange is passed through."""
+        return (one.row.pk for one in self._open)
+
     async def all(self) -> None:
         """Call off what cannot be resumed, and let go who waits for the hub; from now on nothing is begun."""
         self.stopping.set()

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 
 from shim.config import Config
 from shim.fronts.hosted.streams import EventIds, Streams, reached
+from shim.fronts.open_streams import unless
 from shim.hub import rawjson
 from shim.hub.status import TERMINAL
 from shim.ledger.records import AskRow, InputRow, InputState, SessionRow, TaskRow
@@ -17,7 +18,7 @@ from shim.tasks.refusal import refused
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Context
 from shim.wire.envelope import with_related_task
-from shim.wire.errors import UpstreamFault
+from shim.wire.errors import INTERNAL, UpstreamFault
 from shim.wire.ids import IdMaker
 from shim.wire.jsonrpc import Response, write_notification, write_request
 from shim.wire.questions import KIND_OF, legacy_question, question_params
@@ -130,12 +131,25 @@ class Asking:
                 params = legacy_question(question_params(question.get("params", b"{}")), rid)
                 await say(write_request(rid, method, params), self._events.next())
             return {
-                key: as_response(ctx, kind, _answer(kind, await answer))
+                key: as_response(ctx, kind, _answer(kind, await self._given(answer)))
                 for key, (kind, _, answer) in waiting.items()
             }
         finally:
             for _, rid, _ in waiting.values():
                 self._calls.pop((session.session_id, rid), None)
+
+    async def _given(self, answer: asyncio.Future[Response]) -> Response:
+        """Wait for an answer. Raises UpstreamFault when the shim stops: no answer gets through any more."""
+
+        async def given() -> Response:
+            return await answer
+
+        response = await unless(self._tasks.hand_back.stopping, given())
+        if response is None:
+            raise UpstreamFault(
+                INTERNAL, "the shim stopped before its question was answered: call again", 503
+            )
+        return response
 
     def waits(self, session_id: str, request_id: bytes) -> bool:
         """Tell whether a plain call asked something over a session under an id."""

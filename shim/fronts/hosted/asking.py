@@ -113,9 +113,19 @@ class Asking:
     async def call(
         self, ctx: Context, session: SessionRow | None, requests: Mapping[str, bytes], say: Say
     ) -> dict[str, bytes]:
-        """Ask what a call asks and give the answers by key. Raises UpstreamFault for what cannot be asked."""
+        """Ask what a call asks and give the answers by key.
+
+        Raises UpstreamFault for what cannot be asked, ClientFault where there is no room for what is.
+        """
         if session is None:
             raise _cannot("a client without a session")
+        with self._tasks.room.budget.holding() as held:
+            held.add(sum(map(len, requests.values())))
+            return await self._asked_in(ctx, session, requests, say)
+
+    async def _asked_in(
+        self, ctx: Context, session: SessionRow, requests: Mapping[str, bytes], say: Say
+    ) -> dict[str, bytes]:
         waiting: dict[str, tuple[str, bytes, asyncio.Future[Response]]] = {}
         try:
             for key, raw in requests.items():

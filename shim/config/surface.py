@@ -305,6 +305,9 @@ class Limits(Section):
     """Bytes kept of all streams; at the limit the oldest stream cannot be taken up (LM-RESUME)."""
     slow_reader_ms: SomeMs = 30_000
     """Milliseconds a client may not read at all before it is disconnected."""
+    slow_sender_ms: SomeMs = 60_000
+    """Milliseconds for a request's body to come, then it is a 408; and for the first request of a
+    connection, which is closed without one."""
     tools: Count = 10_000
     """Tools of one upstream that are looked at (ML-CREATE)."""
     pages: Count = 100

@@ -413,6 +413,26 @@ async def _(folder: Path) -> None:
         await counted(at.app, "slow_reader_ms")
 
 
+@row("slow_sender_ms")
+async def _(folder: Path) -> None:
+    async with ml(folder, slow_sender_ms=300, buffer_bytes=20_000) as at:
+        for begun in (b"", post(b"")[:20]):  # nothing at all, half a head
+            async with wire(at.app.url) as raw:
+                await raw.send(begun)
+                assert await raw.reader.read() == b""
+        for chunked in (False, True):
+            async with wire(at.app.url) as raw:
+                begun = post(b'{"jsonrpc":"2.0",', length=15_000)
+                if chunked:
+                    begun = post(b"4000\r\n{").replace(b"Content-Length: 7", b"Transfer-Encoding: chunked")
+                await raw.send(begun)
+                answer = await raw.answer()
+                assert (answer.status, json.loads(answer.body)["error"]["code"]) == (408, -32600)
+        assert at.app.tasks.room.budget.used == 0  # what it announced is free for others again
+        assert (await at.client.request("server/discover")).status == 200
+        await counted(at.app, "slow_sender_ms")
+
+
 def _lists(key: str) -> Row:
     async def reach(folder: Path) -> None:
         async with ml(folder, **{key: 1}) as at:

@@ -180,16 +180,16 @@ async def test_a_page_does_not_read_the_admin_address_under_a_name_of_its_own(
 
 
 @pytest.mark.rule("ORIGIN", "CUTOVER-RULES")
+@pytest.mark.parametrize("token", ["x" * 16, None])
 @pytest.mark.parametrize(
     "authorization", [None, b"Bearer \xff\xfe", b"Bearer", b"Basic YTpi", b"Bearer " + b"y" * 16]
 )
 async def test_a_page_does_not_change_the_cutover(
-    upstream: Scripted, tmp_path: Path, authorization: bytes | None, caplog: pytest.LogCaptureFixture
-) -> None:
+    upstream: Scripted, tmp_path: Path, caplog: pytest.LogCaptureFixture,
+    authorization: bytes | None, token: str | None,
+) -> None:  # fmt: skip
     """A browser sends a form or a text without asking first, but no credential that it does not know."""
-    config = config_for(
-        upstream.url, tmp_path, upstream={"dialect": "experimental"}, admin={"token": "x" * 16}
-    )
+    config = config_for(upstream.url, tmp_path, upstream={"dialect": "experimental"}, admin={"token": token})
     body = b'{"default": "main"}'
     lines = [] if authorization is None else [b"Authorization: " + authorization]
     head = [b"POST /cutover HTTP/1.1", b"Host: localhost", b"Origin: https://evil.example",

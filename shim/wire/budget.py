@@ -40,7 +40,7 @@ class Holding:
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.set(0)
+        self.count(-self._bytes)
 
     def add(self, more: int) -> None:
         """Hold more. Raises ClientFault 503 where that is beyond the bound."""

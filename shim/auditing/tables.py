@@ -182,8 +182,9 @@ TABLES = {
         ("count",),
         """
         SELECT event AS what, method,
-               CASE WHEN event = 'request' THEN concat_ws(' ', outcome, code, http_status)
-                    ELSE coalesce(rule, reason) END AS why,
+               CASE WHEN event = 'request'
+                    THEN concat_ws(': ', concat_ws(' ', outcome, code, http_status), fault)
+                    ELSE coalesce(rule, "limit", reason, evidence) END AS why,
                era, upstream, count(*) AS count, count(DISTINCT caller_key) AS callers,
                min(ts) AS first, max(ts) AS last
         FROM seen

@@ -13,7 +13,7 @@ import structlog
 from shim.app import App, running
 from shim.audit.log import set_up
 from shim.cli.common import config_option, operator_errors, read_config
-from shim.cli.own_process import bound_process
+from shim.cli.own_process import bound_process, watch_descriptors
 from shim.clock import SystemClock
 from shim.config import Config, ConfigError, load_config
 from shim.systemd import ServiceManager
@@ -57,6 +57,7 @@ async def _serve(config: Config, read: Callable[[], Config]) -> None:
             main.cancel()
         stop.set()
 
+    watch_descriptors(loop)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told)
     manager = ServiceManager.of(os.environ, os.getpid(), SystemClock())

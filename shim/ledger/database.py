@@ -22,10 +22,14 @@ _WAL_KEPT_BYTES = 64 * 1024 * 1024
 class Database:
     """One connection that writes and one that reads beside it; SQLite's errors come out as LedgerError."""
 
-    def __init__(self, path: Path, *, synchronous: str, on_batch: Callable[[int], None] | None) -> None:
+    def __init__(
+        self, path: Path, *, synchronous: str,
+        on_batch: Callable[[int], None] | None, on_failure: Callable[[], None] | None,
+    ) -> None:  # fmt: skip
         self.path = path
         self._synchronous = synchronous
         self._on_batch = on_batch
+        self._on_failure = on_failure
         self._stack = contextlib.AsyncExitStack()
 
     async def open(self) -> None:
@@ -51,7 +55,7 @@ class Database:
             taken = [(sql, _bindable(values)) for sql, values in statements]
             return await self._writer.write(*taken, then=then)
         except (sqlite3.Error, OverflowError) as exc:  # OverflowError: an integer over 64 bits
-            raise LedgerError(f"{self.path}: {exc}") from exc
+            raise self._failure(exc) from exc
 
     async def run(self, *statements: Statement) -> None:
         """Run statements as one operation."""
@@ -62,7 +66,13 @@ class Database:
         try:
             return [tuple(row) for row in await self._reads.execute_fetchall(sql, _bindable(values))]
         except (sqlite3.Error, OverflowError, ValueError) as exc:  # ValueError: the connection is closed
-            raise LedgerError(f"{self.path}: {exc}") from exc
+            raise self._failure(exc) from exc
+
+    def _failure(self, exc: Exception) -> LedgerError:
+        """Count what could not be done, and say why."""
+        if self._on_failure is not None:
+            self._on_failure()
+        return LedgerError(f"{self.path}: {exc}")
 
     async def _connect(self) -> aiosqlite.Connection:
         db = await aiosqlite.connect(self.path, isolation_level=None, cached_statements=256)

@@ -28,10 +28,13 @@ class SqliteLedger(Tasks, Sessions, Inputs, Asks, Calls, Keyed):
         self, path: Path, clock: Clock, *,
         synchronous: str = "full", lock_wait_ms: int = 10_000,
         cache_rows: int = 20_000, cache_bytes: int = _CACHE_BYTES,
-        on_batch: Callable[[int], None] | None = None,
+        on_batch: Callable[[int], None] | None = None, on_failure: Callable[[], None] | None = None,
     ) -> None:  # fmt: skip
-        """`on_batch` hears how many writes each commit carried; caches are bounded in rows and payload."""
-        db = Database(path, synchronous=synchronous, on_batch=on_batch)
+        """`on_batch` hears how many writes each commit carried, `on_failure` of each that failed.
+
+        Caches are bounded in rows and payload.
+        """
+        db = Database(path, synchronous=synchronous, on_batch=on_batch, on_failure=on_failure)
         Tasks.__init__(self, db, cache_rows=cache_rows, cache_bytes=cache_bytes)
         Sessions.__init__(self, db, cache_rows=cache_rows)
         Inputs.__init__(self, db, cache_rows=cache_rows, cache_bytes=cache_bytes)

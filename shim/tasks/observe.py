@@ -16,7 +16,8 @@ from shim.tasks.results import Results
 from shim.tasks.room import Room
 from shim.tasks.terminal import End, end_of, error
 from shim.upstreams.base import Context, SessionLost, TaskUnknown
-from shim.wire.errors import UpstreamFault, lost_task, task_expired
+from shim.upstreams.faults import unreadable
+from shim.wire.errors import lost_task, task_expired
 
 _FRESH_AT_MOST_MS = 1_000
 _FRESH_SHARE = 4
@@ -156,7 +157,7 @@ class Observer:
             return row
         except (CodecError, RawJsonError) as exc:
             ctx.trace.event("upstream.invalid", rule="HUB-4", detail=str(exc))
-            raise UpstreamFault(-32603, f"the upstream's answer cannot be read: {exc}", 502) from exc
+            raise unreadable(exc) from exc
         return await self.take(ctx, row, reading)
 
     async def _advance(self, ctx: Context, row: TaskRow, task: Task) -> TaskRow:

@@ -248,7 +248,7 @@ class Questions:
         while True:
             known = await ledger.inputs(row.pk, ("outstanding", "answered", "delivered", "closed"))
             if len(known) >= self._room.config.limits.questions_per_task:
-                ctx.trace.denied("limit")
+                ctx.trace.denied("limit", "limits.questions_per_task")
                 ctx.trace.reached("limits.questions_per_task")
                 return False
             asked = InputRow(

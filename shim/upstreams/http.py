@@ -5,7 +5,9 @@ No cookies, no redirects, no compression, no total timeout on streams (HEADERS, 
 
 import asyncio
 import contextlib
+import errno
 import os
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -17,7 +19,7 @@ from shim.wire.budget import KEY as BUFFERS
 from shim.wire.budget import Budget, Holding
 from shim.wire.era import Era
 from shim.wire.errors import UpstreamFault, frame_too_large
-from shim.wire.probe import contradicts
+from shim.wire.probe import contradicts, of_status
 from shim.wire.sse import Frame, SseFrameTooLarge, SseParser
 
 ACCEPT = "application/json, text/event-stream"
@@ -30,9 +32,17 @@ _KEEPALIVE_S = 4
 _OWN_HEADERS = (("Accept-Encoding", "identity"), ("User-Agent", "taskshim"))
 """Sent unless the request brings its own; complete, so that the client library adds none of its defaults."""
 
+_SERVER_ERROR = 500
 _FOREVER = contextlib.nullcontext()
 _NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 _BROKEN_OFF = (aiohttp.ClientError, OSError, ValueError)
+
+_BREAKS: Mapping[type[Exception], str] = {
+    aiohttp.ServerDisconnectedError: "it closed the connection without an answer",
+    aiohttp.ClientPayloadError: "it closed the connection in the middle",
+    aiohttp.ClientOSError: "the connection was lost",
+    ConnectionResetError: "the connection was lost",
+}
 
 
 class NeverSent(UpstreamFault):
@@ -140,6 +150,8 @@ class Link:
                 self._health(up=True, evidence=f"HTTP {response.status}")
                 return response
         except _NEVER_SENT as exc:
+            if _no_descriptor(exc):  # which says nothing of the upstream
+                raise NeverSent(-32603, "the shim has too many open files to ask the upstream", 503) from exc
             why = _unreached(exc)
             self._health(up=False, evidence=why)
             raise NeverSent(-32603, f"the upstream cannot be reached: {why}", 502) from exc
@@ -264,15 +276,26 @@ def _unreached(exc: Exception) -> str:
             return "its name cannot be resolved"
         case aiohttp.ConnectionTimeoutError():
             return "no connection within connect_timeout_ms"
-        case aiohttp.ClientConnectorCertificateError():
-            return "its certificate does not hold (trusted ones: SSL_CERT_FILE)"
-        case aiohttp.ClientConnectorError(os_error=OSError(errno=int(errno))):
-            return os.strerror(errno)
+        case aiohttp.ClientConnectorCertificateError(
+            certificate_error=ssl.SSLCertVerificationError() as fault
+        ):
+            why = fault.verify_message.partition(",")[0]  # what follows names the address
+            return f"its certificate does not hold: {why} (trusted ones: SSL_CERT_FILE)"
+        case aiohttp.ClientConnectorSSLError():
+            return "it does not speak TLS there, or not as it must; look at the scheme and port of its URL"
+        case aiohttp.ClientConnectorError(os_error=OSError(errno=int(number))):
+            return os.strerror(number)
     return type(exc).__name__
 
 
+def _no_descriptor(exc: Exception) -> bool:
+    why = exc.os_error if isinstance(exc, aiohttp.ClientConnectorError) else None
+    return why is not None and why.errno in {errno.EMFILE, errno.ENFILE}
+
+
 def _interrupted(exc: Exception) -> Interrupted:
-    return Interrupted(-32603, f"the upstream's answer broke off: {type(exc).__name__}", 502)
+    why = _BREAKS.get(type(exc), type(exc).__name__)
+    return Interrupted(-32603, f"the upstream's answer broke off: {why}", 502)
 
 
 def _outcome_of(exc: BaseException) -> str:
@@ -291,6 +314,18 @@ def _outcome_of(exc: BaseException) -> str:
 def media_type(headers: CIMultiDictProxy[str]) -> str:
     """Give the media type without its parameters, in lower case."""
     return headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+
+def odd_answer(response: aiohttp.ClientResponse) -> UpstreamFault:
+    """Say that an answer is none of MCP's: what its status means, else what it brought."""
+    status = of_status(response.status)
+    if ":" in status or response.status >= _SERVER_ERROR:
+        return UpstreamFault(-32603, f"the upstream answered {status}", 502)
+    kind = media_type(response.headers) or "no media type"
+    return UpstreamFault(
+        -32603, f"the upstream answered {status}, which is no MCP answer ({kind})", 502,
+        recorded=f"the upstream answered {status}, which is no MCP answer",
+    )  # fmt: skip
 
 
 async def denied(link: Link, response: aiohttp.ClientResponse) -> Denied:

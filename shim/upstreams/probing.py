@@ -12,8 +12,9 @@ from shim.wire.envelope import META_CLIENT_CAPABILITIES, META_CLIENT_INFO, initi
 from shim.wire.era import LEGACY_VERSIONS, META_VERSION, MODERN_VERSIONS, Era
 from shim.wire.errors import UpstreamFault
 from shim.wire.jsonrpc import Response, read_upstream, write_request
-from shim.wire.probe import Verdict, classify_discover
+from shim.wire.probe import Verdict, classify_discover, of_status
 
+_ERROR_STATUS = 300
 _ID = b'"taskshim-probe"'
 _ACCEPT = "application/json, text/event-stream"
 
@@ -77,6 +78,8 @@ async def _initialize(link: Link, signed: Sequence[tuple[str, str]]) -> Members 
     params = initialize_params("taskshim", "1", {}, LEGACY_VERSIONS[0])
     try:
         status, answer = await _post(link, write_request(_ID, "initialize", params), signed)
+        if status >= _ERROR_STATUS:
+            return of_status(status)
         message = read_upstream(answer)
         if not isinstance(message, Response) or message.result is None:
             return f"HTTP {status}, refused"

@@ -11,7 +11,7 @@ def as_fault(response: Response) -> UpstreamFault:
     """Turn an upstream's error about a task into ours: it is never "not found" by itself (OWN-CHECK)."""
     error = rawjson.members(response.error or b"{}")
     message = rawjson.string(error.get("message")) or "no reason given"
-    return UpstreamFault(-32603, f"the upstream refused: {message}", 502)
+    return UpstreamFault(-32603, f"the upstream refused: {message}", 502, recorded="the upstream refused")
 
 
 def code(error: bytes) -> int | None:

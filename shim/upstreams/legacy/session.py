@@ -28,6 +28,7 @@ from shim.upstreams.http import (
     Link,
     denied,
     media_type,
+    odd_answer,
 )
 from shim.upstreams.legacy.get_stream import GetStream
 from shim.upstreams.legacy.hearing import Call, Hearing
@@ -120,15 +121,16 @@ class LegacySession:
                     answer = await blank._answer(ctx, response, rid, None)
                 except Gone:
                     parts.link.doubt("initialize was refused")
-                    raise UpstreamFault(
-                        -32603, f"the upstream answered initialize with {response.status}", 502
-                    ) from None
+                    raise odd_answer(response) from None
         if answer.result is None:
             parts.link.doubt("initialize was refused")
             raise UpstreamFault(-32603, "the upstream refused initialize", 502)
         version = rawjson.string(rawjson.members(answer.result).get("protocolVersion"))
         if version not in LEGACY_VERSIONS:
-            raise UpstreamFault(-32603, f"the upstream negotiated the unknown version {version!r}", 502)
+            raise UpstreamFault(
+                -32603, f"the upstream negotiated the unknown version {version!r}", 502,
+                recorded="the upstream negotiated an unknown version",
+            )  # fmt: skip
         return cls(parts, replace(blank.row, session_id=session_id, version=version, init=answer.result))
 
     @classmethod
@@ -331,9 +333,7 @@ class LegacySession:
         if response.status == _GONE[1] or (response.status == _GONE[0] and _blames_session(body)):
             raise Gone(str(response.status))
         if kind != JSON_TYPE:
-            raise UpstreamFault(
-                -32603, f"the upstream answered {response.status} with {kind or 'no media type'}", 502
-            )
+            raise odd_answer(response)
         message = read_upstream(body)
         if isinstance(message, Response) and message.error is not None:
             link.judge(Era.LEGACY, response.status, body)

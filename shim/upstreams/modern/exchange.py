@@ -11,7 +11,16 @@ from shim.clock import Clock
 from shim.hub.rawjson import Members, RawJsonError
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context, Notify
-from shim.upstreams.http import ACCEPT, JSON_TYPE, SSE_TYPE, Interrupted, Link, denied, media_type
+from shim.upstreams.http import (
+    ACCEPT,
+    JSON_TYPE,
+    SSE_TYPE,
+    Interrupted,
+    Link,
+    denied,
+    media_type,
+    odd_answer,
+)
 from shim.wire.era import MODERN_VERSIONS, Era
 from shim.wire.errors import UpstreamFault
 from shim.wire.headers import encode_value, mirrored
@@ -102,13 +111,11 @@ class Exchange:
         body = await self._parts.link.read(response)
         self._parts.link.judge(Era.MODERN, response.status, body)
         if response.status >= _SERVER_ERROR:
-            raise UpstreamFault(-32603, f"the upstream answered {response.status}", 502)
+            raise odd_answer(response)
         try:
             message = read_upstream(body)
         except (UpstreamFault, RawJsonError):
-            raise UpstreamFault(
-                -32603, f"the upstream answered {response.status} without a JSON-RPC message", 502
-            ) from None
+            raise odd_answer(response) from None
         # a server that could not read the id answers without one
         if not isinstance(message, Response) or (message.id is not None and message.id != rid):
             raise UpstreamFault(-32603, "the upstream answered something else than the request", 502)

@@ -15,8 +15,8 @@ RUN python -m venv /opt/taskshim \
 
 FROM python:3.13-slim-bookworm
 # the number, not the name, is what Kubernetes can tell from root
-RUN groupadd --system --gid 10001 taskshim \
- && useradd --system --uid 10001 --gid 10001 --no-create-home --home-dir /var/lib/taskshim taskshim \
+RUN groupadd --gid 10001 taskshim \
+ && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /var/lib/taskshim taskshim \
  && install -d -o 10001 -g 10001 -m 0700 /var/lib/taskshim
 COPY --from=build /opt/taskshim /opt/taskshim
 # in a container of its own nobody reaches the loopback address; the ledger and the keys lie in the working directory

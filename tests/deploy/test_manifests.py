@@ -222,7 +222,10 @@ def test_the_unit_is_good_and_exposes_little(words, tmp_path):
 
 def test_the_unit_does_what_the_shim_understands():
     assert unit("Type") == ["notify"]
-    assert unit("ExecReload") == ["/bin/kill -HUP $MAINPID"]
+    assert unit("ExecReload") == [
+        "/bin/sh -c '/opt/taskshim/bin/taskshim check >/dev/null'",
+        "/bin/kill -HUP $MAINPID",
+    ]
     assert int(unit("WatchdogSec")[0]) > Config().limits.shutdown_ms / 1000
     [start] = unit("ExecStart")
     assert start.split() == ["/opt/taskshim/bin/taskshim", "serve"]

@@ -73,6 +73,15 @@ def test_the_image_runs_as_nobody_of_note_and_knows_its_health():
     assert command in cli.commands
 
 
+def test_the_image_has_its_bytecode():
+    """Who may write nothing would make it anew for each health check."""
+    made = re.findall(r"compileall -q --invalidation-mode unchecked-hash (\S+)$", DOCKERFILE, re.MULTILINE)
+    python = re.findall(r"^FROM python:(\d+\.\d+)", DOCKERFILE, re.MULTILINE)
+    assert made == ["/opt/taskshim/lib", f"/usr/local/lib/python{python[-1]}"]
+    assert len(set(python)) == 1
+    assert "PYTHONDONTWRITEBYTECODE=1" in DOCKERFILE
+
+
 def test_the_image_is_built_from_what_its_context_holds():
     copied = {
         one

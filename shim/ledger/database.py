@@ -41,7 +41,7 @@ class Database:
             self._reads = await self._connect()
         except (OSError, sqlite3.Error, LedgerError) as exc:
             await self._stack.aclose()
-            raise LedgerError(f"{self.path}: {exc}") from exc
+            raise LedgerError(f"{self.path}: {_with_mend(exc)}") from exc
         self._writer = Writer(writing, self._on_batch)
         self._stack.push_async_callback(self._writer.close)
 
@@ -105,6 +105,13 @@ class Part:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+
+
+def _with_mend(exc: Exception) -> str:
+    """Say what is wrong with a file, and what to do where it is no ledger or damaged."""
+    if isinstance(exc, sqlite3.DatabaseError) and not isinstance(exc, sqlite3.OperationalError):
+        return f"{exc}: put a copy in its place, or move it away with its -wal and -shm to begin without it"
+    return getattr(exc, "strerror", None) or str(exc)
 
 
 async def _migrate(db: aiosqlite.Connection) -> None:

@@ -165,17 +165,18 @@ async def running(
         admin = Admin(in_force, metrics, ledger, stands, steering)
         server = server_of(
             endpoint.handle,
-            too_long=lambda: sink.reached.update(["limits.header_bytes"]),
+            in_force,
+            sink.reached,
             handler_cancellation=True,
-            auto_decompress=False,
             max_field_size=config.limits.header_bytes,
         )
         url = await listen(stack, server, config.listen.host, config.listen.port, config, socket)
         admin_url = None
         if config.admin.enabled:
             admin_url = await listen(
-                stack, server_of(admin.handle), config.admin.host, config.admin.port, config
-            )
+                stack, server_of(admin.handle, in_force, sink.reached),
+                config.admin.host, config.admin.port, config,
+            )  # fmt: skip
         stack.push_async_callback(tasks.hand_back.all)
         stack.push_async_callback(facing.streams.close)
         admin.ready = True

@@ -52,11 +52,12 @@ class Facing:
     epoch: InitVar[int]
     resolver: Resolver
     streams: OpenStreams
-    get_streams: Streams = field(init=False, default_factory=Streams)
+    get_streams: Streams = field(init=False)
     events: EventIds = field(init=False)
     asking: Asking = field(init=False)
 
     def __post_init__(self, epoch: int) -> None:
+        self.get_streams = Streams(self.tasks.room.budget)
         self.events = EventIds(epoch)
         self.asking = Asking(self.config, self.tasks, self.ids, self.events, self.get_streams)
 
@@ -104,7 +105,7 @@ class Facing:
         config, tasks, ledger, clock = self.config, self.tasks, self.tasks.room.ledger, self.tasks.room.clock
         asking, streams, events = self.asking, self.get_streams, self.events
         vouching = Vouching(vouches, upstream)
-        listening, replays = Listening(upstream, ledger, clock), Replays(config, tasks.room, events)
+        listening, replays = Listening(config, upstream, ledger, clock), Replays(config, tasks.room, events)
         return HostedFront(
             config, upstream,
             detector=Detector(config, self.dialects, ledger),

@@ -1,9 +1,11 @@
--- whether payloads may stand in this file, or did and were not wiped yet (ledger.store_results, DUR-8)
-CREATE TABLE payloads (in_file INTEGER NOT NULL) STRICT;
-INSERT INTO payloads VALUES (1);
+-- sessions that have ended, for the sweep that takes their rows
+CREATE INDEX session_closed ON session (used_ms) WHERE closed = 1;
 
--- 1 where the result that is not in the file is a tool's error: what legacy clients see as `failed` (LM-GET)
-ALTER TABLE task ADD COLUMN tool_error INTEGER NOT NULL DEFAULT 0;
+-- nobody answers any more what a session was asked that is gone
+CREATE TRIGGER session_gone_asks AFTER DELETE ON session
+BEGIN
+    DELETE FROM ask WHERE session_id = old.session_id;
+END;
 
--- the handle that a keyed call got, if it got one, and nothing else of its answer (DUR-3)
-ALTER TABLE keyed ADD COLUMN handle BLOB;
+-- sessions of the shim's own that an earlier run left, and nobody took up
+CREATE INDEX session_unused ON session (upstream, used_ms) WHERE closed = 0 AND side = 'pool';

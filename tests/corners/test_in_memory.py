@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from tests import planted
 from tests.corners import (
     test_keyed,
     test_keys_across,
@@ -26,6 +25,7 @@ from tests.corners import (
     test_shadow,
 )
 from tests.corners.ml import corner
+from tests.planted import in_ledgers
 from tests.scripted import Scripted, task, text
 from tests.shim import DEFAULTS
 
@@ -72,18 +72,12 @@ async def test_the_scan_finds_what_is_in_a_file(
     async with corner(upstream, folder, ledger={"store_results": True}) as ml:
         await ml.create()
         await ml.until("task-1", "completed")
-        assert planted_in(folder)
-    assert planted_in(folder)
-
-
-def planted_in(folder: Path) -> list[str]:
-    """Say where in a ledger's files something planted stands."""
-    files = (one for one in folder.rglob("*.db*") if one.is_file())
-    return list(planted.leaks((str(one), one.read_bytes()) for one in files))
+        assert in_ledgers(folder)
+    assert in_ledgers(folder)
 
 
 @pytest.fixture(autouse=True)
 def _in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(DEFAULTS, "ledger", {"store_results": False})
     yield
-    assert planted_in(tmp_path) == []
+    assert in_ledgers(tmp_path) == []

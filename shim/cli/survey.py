@@ -24,7 +24,7 @@ from shim.upstreams.modern.exchange import Parts as ModernParts
 from shim.upstreams.probing import Probed, probe
 from shim.wire.envelope import META_SERVER_INFO, initialize_params, offers_task_calls
 from shim.wire.era import LEGACY_VERSIONS, Era
-from shim.wire.errors import TASKS_EXTENSION, UpstreamFault
+from shim.wire.errors import METHOD_NOT_FOUND, TASKS_EXTENSION, UpstreamFault
 from shim.wire.ids import IdMaker
 from shim.wire.jsonrpc import Response, write_notification
 
@@ -175,7 +175,7 @@ async def _tools(
     for _ in range(bounds.pages):
         response = await read(params)
         if response.result is None:
-            raise UpstreamFault(-32603, "the server refused tools/list", 502)
+            raise UpstreamFault("the server refused tools/list")
         page = rawjson.decode(response.result)
         tools = page.get("tools")
         for tool in tools if isinstance(tools, list) else ():
@@ -194,7 +194,7 @@ class _Deaf:
 
     async def question(self, question: Question) -> None:
         """Refuse."""
-        await question.refuse(-32601, "taskshim probe answers no questions")
+        await question.refuse(METHOD_NOT_FOUND, "taskshim probe answers no questions")
 
     async def withdrawn(self, session_id: str, request_id: bytes) -> None:
         """Leave it."""

@@ -25,7 +25,7 @@ from shim.fronts.sessions import ClientSessions
 from shim.fronts.vouching import Vouching
 from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context, Upstream
-from shim.wire.errors import UpstreamFault
+from shim.wire.errors import stopping
 from shim.wire.jsonrpc import Message, Request, Response, write_message
 
 
@@ -123,7 +123,7 @@ class LegacyFront:
         if passed is not None:
             return passed
         if not reply.streaming:
-            raise UpstreamFault(-32603, "the shim is stopping", 503)
+            raise stopping()
         return await reply.end_stream()
 
     async def _initialize(

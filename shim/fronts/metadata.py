@@ -103,7 +103,7 @@ class ResourceMetadata:
                 if response.status == _OK:
                     return _document(body)
                 if response.status >= _SERVER_ERROR:
-                    raise UpstreamFault(-32603, f"the upstream has no metadata: HTTP {response.status}", 502)
+                    raise UpstreamFault(f"the upstream has no metadata: HTTP {response.status}")
         raise no_such_endpoint(path)
 
 
@@ -129,4 +129,4 @@ def _places(url: str) -> Iterator[str]:
 def _document(body: bytes) -> dict[str, bytes]:
     with suppress(RawJsonError):
         return dict(rawjson.members(body))
-    raise UpstreamFault(-32603, "the upstream's metadata is no JSON object", 502)
+    raise UpstreamFault("the upstream's metadata is no JSON object")

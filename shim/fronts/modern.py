@@ -19,11 +19,11 @@ from shim.hub import rawjson
 from shim.hub.codec import write_create, write_get
 from shim.hub.dialect import Dialect
 from shim.hub.facts import CALL
-from shim.ledger.records import TaskRow
 from shim.tasks.idempotency import Answer, Keyed, Settle
 from shim.tasks.parked_call import Run
 from shim.tasks.promote import offers_tasks
 from shim.tasks.service import Tasks
+from shim.tasks.terminal import outcome
 from shim.tasks.view import task_of
 from shim.upstreams.base import Context, Upstream
 from shim.wire.crossing import Crossing
@@ -208,7 +208,7 @@ class ModernFront:
         if plan.wait:
             async with asyncio.timeout(self._config.tasks.undeclared_wait_ms / 1000):
                 ended = await self._tasks.ended(call.ctx, made)
-            return await self._enveloped(call, _outcome(ended))
+            return await self._enveloped(call, outcome(ended))
         both = self._config.modern.create_result == "both"
         return _result(write_create(self._dialect, task_of(made), nested_too=both))
 
@@ -237,14 +237,6 @@ class ModernFront:
         facts = await call.upstream.facts(call.ctx)
         method, server_info = call.request.method, facts.init.get("serverInfo")
         return _result(self._crossing.result(response.result, method=method, server_info=server_info))
-
-
-def _outcome(row: TaskRow) -> Response:
-    """Give what a plain call would have got (ML-UNDECLARED, `undeclared = "wait"`)."""
-    if row.result is not None:
-        return _result(row.result)
-    error = row.error or rawjson.encode({"code": -32603, "message": "task was cancelled"})
-    return Response(None, None, error)
 
 
 def _result(result: bytes) -> Response:

@@ -32,7 +32,7 @@ from shim.tasks.create import has_room, no_room
 from shim.tasks.promote import promotes
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Context
-from shim.wire.errors import UpstreamFault, method_not_found, missing_capability
+from shim.wire.errors import UpstreamFault, method_not_found, missing_capability, stopping
 from shim.wire.headers import encode_value, mirrored
 from shim.wire.jsonrpc import Message, Request, Response, write_message, write_result
 from shim.wire.modern import undeclared, wants_tasks, with_tasks
@@ -190,7 +190,7 @@ class ModernRelay:
             if passed is not None:
                 return passed
             if not asked.reply.streaming:
-                raise UpstreamFault(-32603, "the shim is stopping", 503)
+                raise stopping()
             if self._streams.stopping:
                 await call_off(asked.request.id, asked.reply)
             return await asked.reply.send(write_result(asked.request.id, listen_result(asked.request.id)))

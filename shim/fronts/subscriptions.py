@@ -71,7 +71,7 @@ class _News:
             try:
                 said = read_filter(message.params)
             except ClientFault as exc:
-                raise UpstreamFault(-32603, "the upstream's acknowledgement cannot be read", 502) from exc
+                raise UpstreamFault("the upstream's acknowledgement cannot be read") from exc
             given = frozenset(said.uris)
             uris = [uri for uri in self.wanted.uris if uri in given]
             self.honoured = Wanted(said.lists & self.wanted.lists, uris)

@@ -13,7 +13,7 @@ import aiohttp
 from shim.hub import rawjson
 from shim.hub.rawjson import RawJsonError
 from shim.wire.era import META_VERSION, MODERN_VERSIONS, Era, classify
-from shim.wire.errors import ClientFault, UpstreamFault
+from shim.wire.errors import INTERNAL, ClientFault, UpstreamFault
 from shim.wire.headers import encode_value, mirrored
 from shim.wire.jsonrpc import (
     Message,
@@ -35,7 +35,6 @@ _OK = 200
 _GRACE_S = 1.0
 """How long answers are waited for once the client has closed its end."""
 _AGAIN_S = 1.0
-_ERROR = -32603
 _BROKEN = (aiohttp.ClientError, OSError, ValueError, UpstreamFault)
 
 Write = Callable[[bytes], Awaitable[None]]
@@ -125,7 +124,7 @@ class Relayed:
         except _BROKEN:
             answered = False
         if not answered:
-            await self._write(write_error(message.id, _ERROR, "the answer broke off"))
+            await self._write(write_error(message.id, INTERNAL, "the answer broke off"))
 
     async def _exchange(self, message: Request, line: bytes) -> bool:
         session = self._session

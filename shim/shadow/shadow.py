@@ -218,7 +218,7 @@ class Shadow:
         """Read what the client got; None for the handle of a task that goes on. Raises Asked."""
         message = read_upstream(sample.answer)
         if not isinstance(message, Response):
-            raise UpstreamFault(-32603, "the call's last message is no answer", 502)
+            raise UpstreamFault("the call's last message is no answer")
         if message.result is None:
             return message
         if is_question(message.result):

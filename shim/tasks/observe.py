@@ -146,7 +146,7 @@ class Observer:
             return row
         except (CodecError, RawJsonError) as exc:
             ctx.trace.event("upstream.invalid", rule="HUB-4", detail=str(exc))
-            raise UpstreamFault(-32603, f"the upstream's answer cannot be read: {exc}", 502) from exc
+            raise UpstreamFault(f"the upstream's answer cannot be read: {exc}") from exc
         return await self.take(ctx, row, reading)
 
     async def _advance(self, ctx: Context, row: TaskRow, task: Task) -> TaskRow:

@@ -11,9 +11,9 @@ def fault_of(exc: Exception) -> ShimError | None:
     if isinstance(exc, ShimError):
         return exc
     if isinstance(exc, CodecError | RawJsonError):
-        return UpstreamFault(-32603, f"the upstream's answer cannot be read: {exc}", 502)
+        return UpstreamFault(f"the upstream's answer cannot be read: {exc}")
     if isinstance(exc, SessionLost | TaskUnknown):
-        return UpstreamFault(-32603, "the upstream lost the session while it was asked", 502)
+        return UpstreamFault("the upstream lost the session while it was asked")
     if isinstance(exc, TimeoutError):
-        return UpstreamFault(-32603, "the upstream did not answer in time", 504)
+        return UpstreamFault("the upstream did not answer in time", 504)
     return None

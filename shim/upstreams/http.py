@@ -47,7 +47,7 @@ class Denied(UpstreamFault):
     """The upstream answered 401 or 403; relayed as it came (ERRORS)."""
 
     def __init__(self, status: int, challenge: tuple[str, ...], body: bytes, content_type: str) -> None:
-        super().__init__(-32603, "the upstream refused the credential", status)
+        super().__init__("the upstream refused the credential", status)
         self.status = status
         self.challenge = challenge
         self.body = body
@@ -142,7 +142,7 @@ class Link:
         except _NEVER_SENT as exc:
             why = _unreached(exc)
             self._health(up=False, evidence=why)
-            raise NeverSent(-32603, f"the upstream cannot be reached: {why}", 502) from exc
+            raise NeverSent(f"the upstream cannot be reached: {why}") from exc
         except _BROKEN_OFF as exc:
             raise _interrupted(exc) from exc
 
@@ -159,7 +159,7 @@ class Link:
         except TimeoutError as exc:
             if not bound.expired():
                 raise
-            raise Interrupted(-32603, "the upstream did not answer in time", 504) from exc
+            raise Interrupted("the upstream did not answer in time", 504) from exc
 
     @contextlib.contextmanager
     def counting(self, method: str) -> Iterator[Counted]:
@@ -243,9 +243,7 @@ class Link:
         """Count what of an answer has come. Raises UpstreamFault where there is no room for it."""
         if not held.fits(more):
             response.close()
-            raise UpstreamFault(
-                -32603, "no room for the upstream's answer (limits.buffer_bytes)", 503, limit=BUFFERS
-            )
+            raise UpstreamFault("no room for the upstream's answer (limits.buffer_bytes)", 503, limit=BUFFERS)
 
 
 async def chunks_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
@@ -272,7 +270,7 @@ def _unreached(exc: Exception) -> str:
 
 
 def _interrupted(exc: Exception) -> Interrupted:
-    return Interrupted(-32603, f"the upstream's answer broke off: {type(exc).__name__}", 502)
+    return Interrupted(f"the upstream's answer broke off: {type(exc).__name__}")
 
 
 def _outcome_of(exc: BaseException) -> str:

@@ -64,7 +64,20 @@ class ClientFault(ShimError):
 
 
 class UpstreamFault(ShimError):
-    """The upstream cannot be reached or breaks a rule; a task is never lost by it."""
+    """The upstream cannot be reached or breaks a rule; a task is never lost by it.
+
+    To the client it is an internal error, from a gateway unless another `http_status` is given.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        http_status: int | None = 502,
+        *,
+        data: bytes | None = None,
+        limit: str | None = None,
+    ) -> None:
+        super().__init__(INTERNAL, message, http_status, data=data, limit=limit)
 
 
 class OwnFault(ShimError):
@@ -179,7 +192,7 @@ def all_in_use(detail: str, *, limit: str, retry_after_s: int) -> ClientFault:
 
 def frame_too_large(detail: str) -> UpstreamFault:
     """Give up what an upstream sends beyond the bound."""
-    return UpstreamFault(INTERNAL, detail, 502, limit="limits.frame_bytes")
+    return UpstreamFault(detail, limit="limits.frame_bytes")
 
 
 def no_such_endpoint(path: str) -> ClientFault:
@@ -202,9 +215,14 @@ def outcome_unknown() -> OwnFault:
     return OwnFault(INTERNAL, "outcome unknown: the call may have run; it is not sent again")
 
 
+def stopping() -> UpstreamFault:
+    """Answer who comes, or still waits, while the shim stops: what it asked for goes on at the upstream."""
+    return UpstreamFault("the shim is stopping", 503)
+
+
 def lost_task() -> UpstreamFault:
     """Say that the upstream forgot a task before its time (ML-SESSION-LOST)."""
-    return UpstreamFault(INTERNAL, "upstream lost the task")
+    return UpstreamFault("upstream lost the task", None)
 
 
 def internal(detail: str = "internal error of the shim: see its log for this request id") -> OwnFault:

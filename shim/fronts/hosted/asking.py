@@ -185,4 +185,4 @@ def _answer(kind: str, message: Response) -> bytes:
 
 
 def _cannot(whom: str) -> UpstreamFault:
-    return UpstreamFault(-32603, f"the server asks in the middle of the call: {whom} has no answer", 502)
+    return UpstreamFault(f"the server asks in the middle of the call: {whom} has no answer")

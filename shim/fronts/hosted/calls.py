@@ -18,14 +18,14 @@ from shim.ledger.records import AskRow, TaskRow
 from shim.tasks.create import has_room, no_room
 from shim.tasks.recording import record
 from shim.tasks.service import Tasks
+from shim.tasks.terminal import outcome
 from shim.upstreams.base import Created, Upstream
 from shim.wire.errors import UpstreamFault
 from shim.wire.hosting import legacy_result, missing_resource
-from shim.wire.jsonrpc import Notification, Response, write_error, write_result
+from shim.wire.jsonrpc import Notification, Response, write_result
 from shim.wire.modern import more_input, wants_tasks
 
 _CALL = "tools/call"
-_CANCELLED = (-32603, "task was cancelled")
 
 
 class Calls:
@@ -55,7 +55,7 @@ class Calls:
         if made.result is None:
             return await self.say(asked, made)
         if more_input(made.result) is not None:
-            raise UpstreamFault(-32603, "the server asked again and again (tasks.input_rounds)", 502)
+            raise UpstreamFault("the server asked again and again (tasks.input_rounds)")
         return await self.say(asked, made)
 
     async def say(self, asked: Asked, response: Response) -> web.StreamResponse:
@@ -100,9 +100,7 @@ class Calls:
         asked.ctx.trace.rule("LM-PLAIN")
         await asked.reply.open_stream()
         row = await _Hold(asked, self._tasks, self._asking, self._keepalive_s).ended(row)
-        if row.result is not None or row.error is not None:
-            return await self.say(asked, Response(None, row.result, row.error))
-        return await asked.reply.send(write_error(asked.message.id, *_CANCELLED, None))
+        return await self.say(asked, outcome(row))
 
 
 class _Hold:

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 
 from shim.hub.status import TERMINAL
 from shim.ledger.records import TaskRow
-from shim.wire.errors import ClientFault
+from shim.wire.errors import INVALID_REQUEST, ClientFault
 
 _CONFLICT = 409
-_INVALID_REQUEST = -32600
 _TOUCHED = 100
 _NEWS = 1_000
 _NUMBER = re.compile(r"[0-9]{1,18}")
@@ -71,7 +70,7 @@ class Streams:
     def opening(self, session_id: str) -> Iterator[Open]:
         """Hold a session's one stream while its client reads it. Raises ClientFault for a second reader."""
         if self.is_open(session_id):
-            raise ClientFault(_INVALID_REQUEST, "this session's stream is open already", _CONFLICT)
+            raise ClientFault(INVALID_REQUEST, "this session's stream is open already", _CONFLICT)
         stream = self._open.setdefault(session_id, Open())
         stream.read = True
         try:

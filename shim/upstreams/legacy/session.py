@@ -120,15 +120,13 @@ class LegacySession:
                     answer = await blank._answer(ctx, response, rid, None)
                 except Gone:
                     parts.link.doubt("initialize was refused")
-                    raise UpstreamFault(
-                        -32603, f"the upstream answered initialize with {response.status}", 502
-                    ) from None
+                    raise UpstreamFault(f"the upstream answered initialize with {response.status}") from None
         if answer.result is None:
             parts.link.doubt("initialize was refused")
-            raise UpstreamFault(-32603, "the upstream refused initialize", 502)
+            raise UpstreamFault("the upstream refused initialize")
         version = rawjson.string(rawjson.members(answer.result).get("protocolVersion"))
         if version not in LEGACY_VERSIONS:
-            raise UpstreamFault(-32603, f"the upstream negotiated the unknown version {version!r}", 502)
+            raise UpstreamFault(f"the upstream negotiated the unknown version {version!r}")
         return cls(parts, replace(blank.row, session_id=session_id, version=version, init=answer.result))
 
     @classmethod
@@ -326,19 +324,17 @@ class LegacySession:
                         link.judge(Era.LEGACY, response.status, frame.data)
                     return message
                 await self._hearing.hear(ctx, message, task_pk, on_call=task_pk is None)
-            raise Interrupted(-32603, "the upstream's stream ended without the answer", 502)
+            raise Interrupted("the upstream's stream ended without the answer")
         body = await link.read(response)
         if response.status == _GONE[1] or (response.status == _GONE[0] and _blames_session(body)):
             raise Gone(str(response.status))
         if kind != JSON_TYPE:
-            raise UpstreamFault(
-                -32603, f"the upstream answered {response.status} with {kind or 'no media type'}", 502
-            )
+            raise UpstreamFault(f"the upstream answered {response.status} with {kind or 'no media type'}")
         message = read_upstream(body)
         if isinstance(message, Response) and message.error is not None:
             link.judge(Era.LEGACY, response.status, body)
         if not isinstance(message, Response) or message.id not in {rid, None}:
-            raise UpstreamFault(-32603, "the upstream answered another request", 502)
+            raise UpstreamFault("the upstream answered another request")
         return message
 
     async def _unheard(self) -> None:

@@ -84,7 +84,7 @@ class Sessions:
         try:
             return await send(session)
         except Gone:
-            raise UpstreamFault(-32603, "the upstream answers 404 on a living session", 502) from None
+            raise UpstreamFault("the upstream answers 404 on a living session") from None
 
     async def on_task(
         self,

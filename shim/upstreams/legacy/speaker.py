@@ -347,4 +347,4 @@ class LegacyUpstream:
 
 
 def _gone() -> UpstreamFault:
-    return UpstreamFault(-32603, "the upstream forgot a session that it had just opened", 502)
+    return UpstreamFault("the upstream forgot a session that it had just opened")

@@ -60,7 +60,7 @@ class Catalog:
         for _ in range(self._pages):
             response = await page(params)
             if response.result is None:
-                raise UpstreamFault(-32603, "the upstream refused tools/list", 502)
+                raise UpstreamFault("the upstream refused tools/list")
             result = rawjson.members(response.result)
             tools = rawjson.decode(result.get("tools", b"[]"))
             for tool in tools if isinstance(tools, list) else ():

@@ -102,16 +102,16 @@ class Exchange:
         body = await self._parts.link.read(response)
         self._parts.link.judge(Era.MODERN, response.status, body)
         if response.status >= _SERVER_ERROR:
-            raise UpstreamFault(-32603, f"the upstream answered {response.status}", 502)
+            raise UpstreamFault(f"the upstream answered {response.status}")
         try:
             message = read_upstream(body)
         except (UpstreamFault, RawJsonError):
             raise UpstreamFault(
-                -32603, f"the upstream answered {response.status} without a JSON-RPC message", 502
+                f"the upstream answered {response.status} without a JSON-RPC message"
             ) from None
         # a server that could not read the id answers without one
         if not isinstance(message, Response) or (message.id is not None and message.id != rid):
-            raise UpstreamFault(-32603, "the upstream answered something else than the request", 502)
+            raise UpstreamFault("the upstream answered something else than the request")
         self._parts.authority.accepted(ctx)
         return message
 
@@ -129,7 +129,7 @@ class Exchange:
                 await heard(message)
             else:
                 ctx.trace.event("upstream.invalid", rule="LM-META", detail="a request on a response stream")
-        raise Interrupted(-32603, "the upstream's stream ended before its answer", 502)
+        raise Interrupted("the upstream's stream ended before its answer")
 
 
 async def _heard(ctx: Context, message: Notification) -> None:

@@ -206,5 +206,5 @@ class ModernUpstream:
             if refusal == INVALID_PARAMS:
                 raise TaskUnknown
             if refusal == MISSING_CAPABILITY:
-                raise UpstreamFault(-32603, "the upstream did not see the extension declared", 502)
+                raise UpstreamFault("the upstream did not see the extension declared")
         return response

@@ -22,6 +22,7 @@ from shim.upstreams.stdio.modern import ModernPeer
 from shim.upstreams.stdio.peer import Inbox, Peer
 from shim.upstreams.stdio.process import Command, Process
 from shim.wire.era import Era, classify
+from shim.wire.errors import INTERNAL
 from shim.wire.jsonrpc import Message, Request, Response, read_upstream, write_error
 from shim.wire.sse import encode_event
 from shim.wire.statuses import status_of
@@ -32,7 +33,6 @@ CALLER = "Taskshim-Caller"
 """Header that tells whose a request is; one that has none gets a process of its own, once."""
 _SESSION = "Mcp-Session-Id"
 _SWEEP_MS = 30_000
-_ERROR = -32603
 
 OnePeer = TypeVar("OnePeer", LegacyPeer, ModernPeer)
 
@@ -87,7 +87,7 @@ class Bridge:
             self.drop(self._session(http).name)
             return web.Response(status=204)
         except _Refused as exc:
-            body = write_error(None, _ERROR, str(exc))
+            body = write_error(None, INTERNAL, str(exc))
             return web.Response(status=exc.status, body=body, content_type=JSON_TYPE)
 
     def drop(self, session_id: str) -> None:
@@ -158,7 +158,7 @@ class Bridge:
             async with asyncio.timeout(self._bounds().probe_ms / 1000):
                 return await inbox.next()
         except TimeoutError:
-            return write_error(inbox.request.id, _ERROR, "the server does not answer"), True
+            return write_error(inbox.request.id, INTERNAL, "the server does not answer"), True
 
     async def _listen(self, http: web.BaseRequest) -> web.StreamResponse:
         peer = self._session(http)

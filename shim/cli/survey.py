@@ -11,7 +11,7 @@ from shim.behind import found as speaks
 from shim.callers.caller import NOBODY
 from shim.callers.vouch import CredentialStore, VouchBook
 from shim.clock import SystemClock
-from shim.config.surface import Limits as Bounds
+from shim.config.limits import Limits as Bounds
 from shim.hub import rawjson
 from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members, RawJsonError

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, SecretStr
 
 from shim.config import Config
+from shim.config.address import is_loopback
 from shim.config.secret_files import api_keys
-from shim.config.surface import is_loopback
 from shim.fronts.guard import Guard
 from shim.shadow.shadow import is_named
 

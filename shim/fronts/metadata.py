@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from aiohttp import hdrs, web
 
 from shim.config import Config
-from shim.config.surface import PINNED_PATHS
+from shim.config.clients import PINNED_PATHS
 from shim.fronts.reply import JSON_TYPE, Reply
 from shim.hub import rawjson
 from shim.hub.rawjson import RawJsonError

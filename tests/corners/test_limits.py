@@ -15,7 +15,7 @@ import pytest
 
 from shim.app import App, running
 from shim.config import Config
-from shim.config.surface import Limits
+from shim.config.limits import Limits
 from tests.client import LegacyClient, ModernClient
 from tests.corners import lm as modern_side
 from tests.corners import test_lm_resume as resuming

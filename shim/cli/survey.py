@@ -18,7 +18,8 @@ from shim.hub.rawjson import Members, RawJsonError
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context, Question
 from shim.upstreams.http import Limits, Link, open_client
-from shim.upstreams.legacy.session import Gone, LegacySession, Parts
+from shim.upstreams.legacy.exchange import Gone
+from shim.upstreams.legacy.session import LegacySession, Parts
 from shim.upstreams.modern.exchange import Exchange
 from shim.upstreams.modern.exchange import Parts as ModernParts
 from shim.upstreams.probing import Probed, probe

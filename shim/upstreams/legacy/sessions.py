@@ -11,17 +11,18 @@ from shim.callers.caller import Caller, Kind
 from shim.ledger.protocol import Ledger
 from shim.ledger.records import SessionRow, TaskRow
 from shim.upstreams.base import Context, SessionLost, TaskGone, TaskUnknown
+from shim.upstreams.legacy.exchange import Gone
 from shim.upstreams.legacy.pool import Pool, PoolLimits
 from shim.upstreams.legacy.refusals import unknown
-from shim.upstreams.legacy.session import Gone, LegacySession, Parts
+from shim.upstreams.legacy.session import LegacySession, Parts
 from shim.wire.envelope import initialize_params
 from shim.wire.errors import UpstreamFault
 from shim.wire.jsonrpc import write_notification
 
 T = TypeVar("T")
 
-REMEMBERED = 10_000
-"""Sessions of clients, and catalogues of callers, that are kept at hand."""
+_REMEMBERED = 10_000
+"""Sessions of clients that are kept at hand."""
 _LATEST = "2025-11-25"
 
 
@@ -59,7 +60,7 @@ class Sessions:
         if stored is None or stored.closed:
             raise SessionLost
         session = self._driven[session_id] = LegacySession(self._parts, stored)
-        if len(self._driven) > REMEMBERED:
+        if len(self._driven) > _REMEMBERED:
             _, old = self._driven.popitem(last=False)
             await old.close()
         return session

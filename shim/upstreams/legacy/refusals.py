@@ -1,21 +1,9 @@
 """What a legacy server means by a refusal: most of it stands in prose only."""
 
 from shim.hub import rawjson
+from shim.upstreams.faults import code
 from shim.wire.errors import INVALID_PARAMS, UpstreamFault
 from shim.wire.jsonrpc import Response
-
-
-def as_fault(response: Response) -> UpstreamFault:
-    """Turn an upstream's error about a task into ours: it is never "not found" by itself (OWN-CHECK)."""
-    error = rawjson.members(response.error or b"{}")
-    message = rawjson.string(error.get("message")) or "no reason given"
-    return UpstreamFault(f"the upstream refused: {message}")
-
-
-def code(error: bytes) -> int | None:
-    """Give the code of a JSON-RPC error; None where there is none."""
-    said = rawjson.decode(rawjson.members(error).get("code", b"null"))
-    return said if isinstance(said, int) else None
 
 
 def unknown(answer: object) -> bool:

@@ -10,11 +10,12 @@ from shim.ledger.protocol import Ledger
 from shim.ledger.records import InputRow, TaskRow
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Answered, Context, Created, Facts, Notify, NotYet, SessionLost, TaskUnknown
+from shim.upstreams.faults import as_fault, code
 from shim.upstreams.legacy.announcing import Announcements
 from shim.upstreams.legacy.creates import ATTEMPTS, Creates, forgotten, run_once
 from shim.upstreams.legacy.exchange import Gone
 from shim.upstreams.legacy.pool import Pool, PoolLimits
-from shim.upstreams.legacy.refusals import as_fault, code, not_yet, taken, unknown
+from shim.upstreams.legacy.refusals import not_yet, taken, unknown
 from shim.upstreams.legacy.session import LegacySession, Parts
 from shim.upstreams.legacy.sessions import Sessions
 from shim.upstreams.legacy.tools import Catalogs

@@ -11,7 +11,7 @@ from shim.ledger.records import InputRow, TaskRow
 from shim.recent import Recent
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Answered, Context, Created, Facts, Notify, NotYet, TaskUnknown
-from shim.upstreams.legacy.refusals import as_fault, code
+from shim.upstreams.faults import as_fault, code
 from shim.upstreams.mirroring import Mirroring
 from shim.upstreams.modern.exchange import Exchange, Parts
 from shim.upstreams.support import override

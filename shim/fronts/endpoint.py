@@ -21,8 +21,8 @@ from shim.fronts.shares import Shares
 from shim.fronts.sunset import Sunset
 from shim.shadow.shadow import Shadow
 from shim.upstreams.base import Context
+from shim.upstreams.broken import Denied, NeverSent
 from shim.upstreams.faults import fault_of
-from shim.upstreams.http import Denied, NeverSent
 from shim.wire.budget import Budget, Holding
 from shim.wire.era import Era, classify
 from shim.wire.errors import internal, too_many

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from aiohttp import hdrs, web
 
 from shim.audit.trace import Trace
-from shim.upstreams.http import Denied
+from shim.upstreams.broken import Denied
 from shim.wire.budget import Holding
 from shim.wire.challenge import named_elsewhere
 from shim.wire.jsonrpc import Notification, is_error, write_notification

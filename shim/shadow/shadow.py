@@ -29,8 +29,8 @@ from shim.shadow.compare import Difference, shown
 from shim.shadow.copying import Asked, Copies, Ears
 from shim.tasks.room import Room
 from shim.upstreams.base import SessionEvents, Upstream
+from shim.upstreams.broken import Denied
 from shim.upstreams.faults import fault_of
-from shim.upstreams.http import Denied
 from shim.wire.era import Era
 from shim.wire.errors import UpstreamFault
 from shim.wire.jsonrpc import Message, Request, Response, read_upstream

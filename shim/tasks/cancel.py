@@ -10,7 +10,7 @@ from shim.tasks.observe import Observer
 from shim.tasks.room import Room
 from shim.tasks.terminal import End
 from shim.upstreams.base import Context, SessionLost, TaskGone, TaskUnknown
-from shim.upstreams.http import Interrupted
+from shim.upstreams.broken import Interrupted
 from shim.wire.errors import ShimError, UpstreamFault, unknown_task
 
 _LOOKS = 20

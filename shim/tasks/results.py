@@ -10,7 +10,7 @@ import contextlib
 from shim.ledger.records import TaskRow
 from shim.tasks.room import Room
 from shim.upstreams.base import Context, NotYet, SessionLost, TaskUnknown
-from shim.upstreams.http import Interrupted
+from shim.upstreams.broken import Interrupted
 from shim.wire.errors import ShimError
 from shim.wire.jsonrpc import Response
 

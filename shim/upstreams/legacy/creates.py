@@ -5,7 +5,7 @@ from shim.hub.codec import read_create
 from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members
 from shim.upstreams.base import Answered, Context, Created, SessionLost
-from shim.upstreams.http import Interrupted
+from shim.upstreams.broken import Interrupted
 from shim.upstreams.legacy.session import LegacySession
 from shim.upstreams.legacy.sessions import Sessions
 from shim.upstreams.legacy.tools import Catalogs

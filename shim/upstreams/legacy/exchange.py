@@ -7,7 +7,8 @@ import aiohttp
 
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context
-from shim.upstreams.http import ACCEPT, JSON_TYPE, SSE_TYPE, Interrupted, Link, denied, media_type
+from shim.upstreams.broken import Interrupted
+from shim.upstreams.http import ACCEPT, JSON_TYPE, SSE_TYPE, Link, denied, media_type
 from shim.wire.era import Era
 from shim.wire.errors import UpstreamFault
 from shim.wire.jsonrpc import Message, Response, read_upstream

@@ -10,7 +10,8 @@ import aiohttp
 from shim.clock import Clock, retry_ms
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context
-from shim.upstreams.http import SSE_TYPE, Denied, Link, media_type
+from shim.upstreams.broken import Denied
+from shim.upstreams.http import SSE_TYPE, Link, media_type
 from shim.wire.errors import UpstreamFault
 from shim.wire.jsonrpc import Message, read_upstream
 

@@ -11,7 +11,8 @@ from shim.clock import Clock
 from shim.hub.rawjson import Members, RawJsonError
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context, Notify
-from shim.upstreams.http import ACCEPT, JSON_TYPE, SSE_TYPE, Interrupted, Link, denied, media_type
+from shim.upstreams.broken import Interrupted
+from shim.upstreams.http import ACCEPT, JSON_TYPE, SSE_TYPE, Link, denied, media_type
 from shim.wire.era import MODERN_VERSIONS, Era
 from shim.wire.errors import UpstreamFault
 from shim.wire.headers import encode_value, mirrored

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 
 from shim.config import Config
-from shim.fronts.hosted.streams import EventIds, Streams, reached
+from shim.fronts.hosted.streams import Streams, reached
 from shim.hub import rawjson
 from shim.hub.status import TERMINAL
 from shim.ledger.records import AskRow, InputRow, InputState, SessionRow, TaskRow
@@ -33,15 +33,13 @@ _ALL: Sequence[InputState] = ("outstanding", "answered", "delivered", "closed")
 class Asking:
     """Sends questions and takes their answers."""
 
-    def __init__(
-        self, config: Config, tasks: Tasks, ids: IdMaker, events: EventIds, streams: Streams
-    ) -> None:
+    def __init__(self, config: Config, tasks: Tasks, ids: IdMaker, streams: Streams) -> None:
+        self.streams = streams
+        """The sessions' own streams, which questions go over where they are open."""
         self._config = config
         self._tasks = tasks
         self._ledger = tasks.room.ledger
         self._ids = ids
-        self._events = events
-        self._streams = streams
         self._calls: dict[tuple[str, bytes], asyncio.Future[Response]] = {}
 
     # -- questions of tasks ----------------------------------------------------------------------
@@ -92,7 +90,7 @@ class Asking:
         ask = await self._ledger.ask(
             AskRow(
                 session_id=session.session_id, request_id=self._ids.next(), task_pk=row.pk, key=asked.key,
-                sent_ms=now_ms, event_id=self._events.next(),
+                sent_ms=now_ms, event_id=self.streams.ids.next(),
             ),
             unless_since_ms=lately_ms,
         )  # fmt: skip
@@ -105,7 +103,7 @@ class Asking:
 
     async def _call_off(self, ask: AskRow, say: Say) -> None:
         message = write_notification("notifications/cancelled", {"requestId": ask.request_id})
-        await say(message, self._events.next())
+        await say(message, self.streams.ids.next())
 
     # -- questions of a plain call ---------------------------------------------------------------
 
@@ -128,7 +126,7 @@ class Asking:
                 self._calls[session.session_id, rid] = answer
                 waiting[key] = (kind, rid, answer)
                 params = legacy_question(question_params(question.get("params", b"{}")), rid)
-                await say(write_request(rid, method, params), self._events.next())
+                await say(write_request(rid, method, params), self.streams.ids.next())
             return {
                 key: as_response(ctx, kind, _answer(kind, await answer))
                 for key, (kind, _, answer) in waiting.items()
@@ -168,7 +166,7 @@ class Asking:
             responses = {ask.key: _answer(asked.kind, message)}
             await self._tasks.questions.answer(ctx, row, responses, by="session")
         self._tasks.observer.forget(row.pk)
-        self._streams.wake(row.client_session)
+        self.streams.wake(row.client_session)
 
 
 def _stands(sent: AskRow | None, asks: Sequence[AskRow]) -> bool:

@@ -10,7 +10,8 @@ from aiohttp import web
 
 from shim.config import Config
 from shim.fronts.hosted.asking import Asking
-from shim.fronts.legacy_verbs import Asked, answer
+from shim.fronts.legacy_request import Asked
+from shim.fronts.legacy_verbs import answer
 from shim.hub import rawjson
 from shim.hub.rawjson import Members
 from shim.hub.status import TERMINAL

@@ -61,9 +61,11 @@ class Open:
 
 
 class Streams:
-    """Which sessions have their GET stream open."""
+    """Which sessions have their GET stream open, and what is known of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, ids: EventIds) -> None:
+        self.ids = ids
+        """What events go under, whichever stream carries them."""
         self._open: dict[str, Open] = {}
 
     @contextmanager

@@ -6,9 +6,7 @@ from collections.abc import Awaitable
 from aiohttp import web
 
 from shim.fronts.hosted.replay import Replays
-from shim.fronts.legacy_verbs import Asked
-from shim.fronts.reply import Reply
-from shim.upstreams.base import Context
+from shim.fronts.legacy_request import Asked
 
 Work = asyncio.Task[web.StreamResponse]
 
@@ -65,16 +63,6 @@ class UnderWay:
         work = self._work.get((session_id, request_id))
         if work is not None:
             work.cancel()
-
-    async def resume(
-        self, ctx: Context, session_id: str, last_event_id: str | None, reply: Reply
-    ) -> web.StreamResponse | None:
-        """Send what a call's stream carried since an event; None where no call's carried it."""
-        kept = self._replays.find(session_id, last_event_id)
-        if kept is None or last_event_id is None:
-            return None
-        ctx.trace.rule("LM-RESUME")
-        return await self._replays.serve(kept, reply, last_event_id)
 
     def _over(self, where: tuple[str, bytes], work: Work) -> None:
         if self._work.get(where) is work:

@@ -37,6 +37,7 @@ from shim.fronts.routes import Routes
 from shim.fronts.server import server_of
 from shim.fronts.shares import Shares
 from shim.fronts.sunset import Sunset
+from shim.fronts.terms import Terms
 from shim.hub.registry import load_dialects
 from shim.ledger.sqlite import SqliteLedger
 from shim.opening import listen, open_ledger, open_providers, open_sink
@@ -142,15 +143,14 @@ async def running(
         routes = Routes(in_force, stands, dialects, ledger, tasks.origins)
         endpoint = Endpoint(
             in_force,
-            guard=Guard(config),
-            resolver=resolver,
+            terms=Terms(Guard(config), resolver, Sunset(config, dialects, clock)),
             routes=routes,
             metadata=ResourceMetadata(in_force, stands),
             requests=RequestLog(sink, activity, metrics, traffic),
-            sunset=Sunset(config, dialects, clock),
             shadow=shadow,
-            shares=Shares(in_force, clock, frozenset(one.methods.get for one in dialects.values())),
-            budget=room.budget,
+            shares=Shares(
+                in_force, clock, frozenset(one.methods.get for one in dialects.values()), room.budget
+            ),
         )
         steering = Steering(live, stands, ledger, traffic, activity, tasks.parked, sink, clock)
         reload = Reload(config, live, keys, providers, sink, endpoint, stands, dialects, clock)

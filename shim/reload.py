@@ -17,6 +17,7 @@ from shim.fronts.endpoint import Endpoint
 from shim.fronts.guard import Guard
 from shim.fronts.metadata import described_at
 from shim.fronts.sunset import Sunset
+from shim.fronts.terms import Terms
 from shim.hub.dialect import Dialect
 from shim.standing import Stand, all_judged
 from shim.steering import tell_cutover
@@ -72,7 +73,7 @@ class Reload:
         tokens = {name: service_token(settings[name]) for name in self.stands.keys() & settings.keys()}
 
         self.live.renew(new)
-        self.endpoint.renew(Guard(new), resolver, Sunset(new, self.dialects, self.clock))
+        self.endpoint.terms = Terms(Guard(new), resolver, Sunset(new, self.dialects, self.clock))
         for name, token in tokens.items():
             self.stands[name].renew(new, settings[name], token)
         self._tell(old, new)

@@ -4,6 +4,7 @@ Stopping has four phases: not ready, no new connections, open streams handed bac
 """
 
 import contextlib
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -162,13 +163,13 @@ async def running(
         admin = Admin(in_force, metrics, ledger, stands, steering)
         server = server_of(
             endpoint.handle,
-            too_long=lambda: sink.reached.update(["limits.header_bytes"]),
+            in_force,
+            sink.reached,
             handler_cancellation=True,
-            auto_decompress=False,
             max_field_size=config.limits.header_bytes,
         )
         url = await listen(stack, server, config.listen.host, config.listen.port, config, socket)
-        admin_url = await _listen_for_admin(stack, admin, config)
+        admin_url = await _listen_for_admin(stack, admin, in_force, sink.reached)
         stack.push_async_callback(tasks.hand_back.all)
         stack.push_async_callback(streams.close)
         admin.ready = True
@@ -179,11 +180,14 @@ async def running(
         )  # fmt: skip
 
 
-async def _listen_for_admin(stack: contextlib.AsyncExitStack, admin: Admin, config: Config) -> str | None:
+async def _listen_for_admin(
+    stack: contextlib.AsyncExitStack, admin: Admin, config: Config, reached: Counter[str]
+) -> str | None:
     """Serve the operator, and give the URL; None where the config says no. Raises StartError."""
     if not config.admin.enabled:
         return None
-    return await listen(stack, server_of(admin.handle), config.admin.host, config.admin.port, config)
+    server = server_of(admin.handle, config, reached)
+    return await listen(stack, server, config.admin.host, config.admin.port, config)
 
 
 def _speakers(stands: Mapping[str, Stand]) -> Mapping[tuple[str, str], Upstream]:

@@ -58,7 +58,9 @@ class Facing:
     asking: Asking = field(init=False)
 
     def __post_init__(self, epoch: int) -> None:
-        self.asking = Asking(self.config, self.tasks, self.ids, Streams(EventIds(epoch)))
+        self.asking = Asking(
+            self.config, self.tasks, self.ids, Streams(EventIds(epoch), self.tasks.room.budget)
+        )
 
     def fronts(self, stand: Stand) -> Mapping[Era, Front]:
         """Put a front for each era before the speaker that serves it."""
@@ -117,7 +119,9 @@ class Facing:
                 Onwards(config, upstream, admission.detector, Calls(config, upstream, tasks, asking)),
             ),
             asking=asking,
-            feed=Feed(config, tasks, asking, Listening(upstream, ledger, clock), replays, self.streams),
+            feed=Feed(
+                config, tasks, asking, Listening(config, upstream, ledger, clock), replays, self.streams
+            ),
             once=LegacyOnce(tasks.idempotency, admission.vouching),
             under_way=UnderWay(upstream.name, replays),
         )

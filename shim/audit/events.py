@@ -70,6 +70,10 @@ class RequestEnded(Event, tag="request", frozen=True, kw_only=True):
     legacy: bool
     """True if the request used anything that ends at sunset."""
     legacy_features: tuple[str, ...] = ()
+    unidentified: bool = False
+    """True if it was turned away before anything told who calls: nobody was served by it."""
+    reason: str | None = None
+    """Why it was denied, if it was."""
 
 
 class _TaskStep(Event, frozen=True, kw_only=True, rename={"from_": "from"}):

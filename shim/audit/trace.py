@@ -23,7 +23,9 @@ from shim.audit.events import (
 
 _STATED_CHARS = 200
 """Bound of what a client states about itself or asks for: names are for people to read."""
-_HTTP_ERROR = 400
+_HTTP_ERROR, _HTTP_BUSY, _HTTP_FAULT = 400, 429, 500
+_TOLD_BY_NOBODY = frozenset(("token", "session", "none"))
+"""Kinds of callers that the request alone tells of: no list, no provider and no proxy knows them."""
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
@@ -111,6 +113,26 @@ class Trace:
         """True if the request used anything that ends at sunset."""
         return self.era == "legacy" or bool(self.legacy_features)
 
+    @property
+    def unidentified(self) -> bool:
+        """True if it was turned away before anything told who calls: nobody was served by it.
+
+        That is a request that came to no caller, and one by the old API that HTTP refuses (4xx, but not for
+        being one too many) while neither a source of identities nor a session of its own tells its caller.
+        """
+        if self.outcome == "ok":
+            return False
+        if self.caller_kind is None:
+            return True
+        return (
+            self.era == "legacy"
+            and self.caller_kind in _TOLD_BY_NOBODY
+            and "session" not in self.legacy_features
+            and self.http_status is not None
+            and _HTTP_ERROR <= self.http_status < _HTTP_FAULT
+            and self.http_status != _HTTP_BUSY
+        )
+
     def towards(self, upstream: str, era: str, dialect: str) -> None:
         """Note where the request goes; with the client's era known, that gives the corner."""
         self.upstream, self.upstream_era, self.upstream_dialect = upstream, era, dialect
@@ -188,6 +210,8 @@ class Trace:
             rules=tuple(sorted(self.rules)),
             legacy=self.legacy,
             legacy_features=tuple(sorted(self.legacy_features)),
+            unidentified=self.unidentified,
+            reason=self.refusal,
             **self._common(),
         )
         self._sink.emit(event)

@@ -48,7 +48,7 @@ class Traffic:
             self._minutes.append(_Minute(number))
         minute, name = self._minutes[-1], trace.upstream or ""
         minute.requests[name] += 1
-        if trace.era == "legacy":
+        if trace.era == "legacy" and not trace.unidentified:
             minute.legacy[name] += 1
             if len(minute.legacy_callers) < _CALLERS:
                 minute.legacy_callers.add(_who(trace))

@@ -77,7 +77,8 @@ TABLES = {
         """
         WITH used AS (
             SELECT client, version, era, list_sort(list(DISTINCT feature)) AS features
-            FROM (SELECT client, version, era, unnest(features) AS feature FROM seen WHERE event = 'request')
+            FROM (SELECT client, version, era, unnest(features) AS feature
+                  FROM seen WHERE event = 'request' AND NOT unidentified)
             GROUP BY ALL
         ), called AS (
             SELECT client, version, era, count(*) AS requests, count(*) FILTER (legacy) AS legacy,
@@ -90,6 +91,16 @@ TABLES = {
             AND called.version IS NOT DISTINCT FROM used.version AND called.era IS NOT DISTINCT FROM used.era
         """,
     ),
+    "refused": Table(
+        "What was turned away before anything told who calls, and why.",
+        ("requests",),
+        """
+        SELECT era, coalesce(reason, '-') AS reason, http_status,
+               list_sort(list(DISTINCT method) FILTER (method IS NOT NULL)) AS methods,
+               count(*) AS requests, min(ts) AS first, max(ts) AS last
+        FROM seen WHERE event = 'request' AND unidentified GROUP BY era, reason, http_status
+        """,
+    ),
     "features": Table(
         "Which features of the old API were used.",
         ("requests",),
@@ -97,7 +108,7 @@ TABLES = {
         SELECT feature, count(*) AS requests, count(DISTINCT caller_key) AS callers,
                count(DISTINCT software) AS clients, max(ts) AS last
         FROM (SELECT unnest(list_distinct(features)) AS feature, caller_key, software, ts
-              FROM seen WHERE event = 'request')
+              FROM seen WHERE event = 'request' AND NOT unidentified)
         GROUP BY feature
         """,
     ),

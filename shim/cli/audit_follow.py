@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
+from shim.audit.counted import counted
 from shim.audit.printable import printable
 from shim.auditing.live import Live, Told
 from shim.auditing.tail import Tail
@@ -145,7 +146,8 @@ class _Upstreams:
 
 def _upstream(one: dict[str, Any]) -> str:
     tasks = ", ".join(f"{count} {status}" for status, count in one["tasks"].items()) or "no tasks"
-    return printable(f"{one['name']}: {one['era']}, {one['dialect']}; {one['sessions']} sessions; {tasks}")
+    sessions = counted(one["sessions"], "session")
+    return printable(f"{one['name']}: {one['era']}, {one['dialect']}; {sessions}; {tasks}")
 
 
 def _stop(*_: object) -> NoReturn:

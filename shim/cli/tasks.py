@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from shim.audit.counted import counted
 from shim.audit.events import TaskPurged
 from shim.audit.log import set_up_for_answer
 from shim.audit.sink import FileSink, NullSink, new_instance
@@ -110,8 +111,8 @@ def prune(config_file: Path | None, ledger: Path | None) -> None:
     except LedgerFileError as exc:
         fail(str(exc))
     payloads, removed = asyncio.run(_prune(config))
-    lost = "1 task lost its payload" if payloads == 1 else f"{payloads} tasks lost their payload"
-    click.echo(f"{lost}, {removed} {'row was' if removed == 1 else 'rows were'} removed")
+    lost = counted(payloads, "task lost its payload", "tasks lost their payload")
+    click.echo(f"{lost}, {counted(removed, 'row was', 'rows were')} removed")
 
 
 async def _prune(config: Config) -> tuple[int, int]:

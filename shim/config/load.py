@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from shim.audit.counted import counted
 from shim.config.keys import ENV_PREFIX, env_names, list_keys, meant
 from shim.config.model import Config
 
@@ -165,7 +166,7 @@ def _fault(error: ErrorDetails) -> str:
         case "too_short" | "string_too_short":
             least = error["ctx"]["min_length"]
             what = "item" if error["ctx"].get("field_type") == "Tuple" else "character"
-            return f"must have at least {least} {what}{'' if least == 1 else 's'}"
+            return f"must have at least {counted(least, what)}"
     return error["msg"].removeprefix("Value error, ").replace("Input should", "must")
 
 

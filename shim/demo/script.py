@@ -7,6 +7,7 @@ from typing import Any
 
 import aiohttp
 
+from shim.audit.counted import counted
 from shim.demo.clients import Client, Line, Outcome
 from shim.demo.jobs import RpcError
 from shim.demo.new_client import NewClient
@@ -116,7 +117,7 @@ async def _job(client: Client, scene: Scene) -> list[str]:
     if scene.speaks and len(client.said) == said:
         faults.append("the task never said how far it is")
     if client.asked - asked != scene.asks:
-        faults.append(f"expected {scene.asks} questions, got {client.asked - asked}")
+        faults.append(f"expected {counted(scene.asks, 'question')}, got {client.asked - asked}")
     return faults
 
 

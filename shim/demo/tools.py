@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from shim.audit.counted import counted
 from shim.demo.jobs import Job, Json, RpcError
 
 
@@ -46,9 +47,9 @@ async def _greet(_: Job, arguments: Mapping[str, Any]) -> Json:
 async def _resize_images(job: Job, arguments: Mapping[str, Any]) -> Json:
     count, seconds = int(number(arguments, "count", 4)), number(arguments, "seconds", 2)
     for done in range(count):
-        job.say(f"resized {done} of {count} images")
+        job.say(f"resized {done} of {counted(count, 'image')}")
         await job.pause(seconds / count)
-    return text(f"Resized {count} images.", structuredContent={"resized": count})
+    return text(f"Resized {counted(count, 'image')}.", structuredContent={"resized": count})
 
 
 async def _deploy(job: Job, arguments: Mapping[str, Any]) -> Json:

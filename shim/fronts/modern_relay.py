@@ -154,7 +154,6 @@ class ModernRelay:
         row = await self._owned(asked)
         if not self._relayed(row):
             return await self._by_hub(asked)
-        self._tasks.room.ledger.touch(row.pk, self._tasks.room.clock.now_ms())
 
         async def seen(response: Response) -> bytes | None:
             return await self._seen.shown(asked, row, response)

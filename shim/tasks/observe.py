@@ -107,10 +107,14 @@ class Observer:
         )
         self._note(row, observed, ctx=ctx)
         await self._questions.close(observed.row)
-        await room.holder(row).ended(observed.row)
-        await self._results.drop(row.pk)
+        await self._let_go(observed.row)
         room.changes.ended(observed.row)
         return observed.row
+
+    async def gone(self, pk: int) -> None:
+        """Hold nothing for a task that time has taken; its session's next sweep lets go of it as well."""
+        self._questions.forget(pk)
+        await self._results.drop(pk)
 
     async def missed(self, ctx: Context, row: TaskRow) -> TaskRow:
         """Act on an upstream that does not know the task: lost only when said twice (ML-SESSION-LOST).
@@ -124,6 +128,7 @@ class Observer:
         if row.max_ttl_ms is not None and now_ms > row.first_seen_ms + row.max_ttl_ms:
             self._unknown_since.pop(row.pk, None)
             await room.ledger.expire(row.pk, now_ms)
+            await self._let_go(row)
             raise task_expired()
         since = self._unknown_since.setdefault(row.pk, room.clock.ticks_ms())
         if room.clock.ticks_ms() - since < room.config.tasks.lost_confirm_ms:
@@ -131,6 +136,11 @@ class Observer:
         fault = lost_task()
         ctx.trace.event("task.lost", task_id=row.task_id, reason="unknown_twice")
         return await self.end(row, End(Status.FAILED, error=error(fault.code, fault.message)), ctx=ctx)
+
+    async def _let_go(self, row: TaskRow) -> None:
+        """Hold nothing for a task that has ended; its stream goes first: it is called off on its session."""
+        await self.gone(row.pk)
+        await self._room.holder(row).ended(row)
 
     def _fresh(self, row: TaskRow, seen: _Seen) -> bool:
         hint = row.poll_interval_ms or self._room.config.tasks.default_poll_interval_ms

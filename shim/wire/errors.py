@@ -149,6 +149,14 @@ def too_large(limit_bytes: int) -> ClientFault:
     )  # fmt: skip
 
 
+def too_slow(limit_ms: int) -> ClientFault:
+    """Give up a body that does not come."""
+    return ClientFault(
+        INVALID_REQUEST, f"body: not here after limits.slow_sender_ms = {limit_ms}", 408,
+        reason="limit", limit="limits.slow_sender_ms",
+    )  # fmt: skip
+
+
 def unsupported_media(given: str) -> ClientFault:
     """Refuse a body that says it is not JSON."""
     return ClientFault(INVALID_REQUEST, f"Content-Type: expected application/json, got {given!r}", 415)

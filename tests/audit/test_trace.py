@@ -83,6 +83,42 @@ def test_the_outcome_is_told_from_code_and_status(given, expected):
     assert Trace(MemorySink()).finish(**given).outcome == expected
 
 
+@pytest.mark.parametrize(
+    ("kind", "features", "ended", "expected"),
+    [
+        (None, (), {"http_status": 401}, True),
+        (None, (), {"http_status": 503}, True),
+        (None, (), {"outcome": "disconnected"}, True),
+        (None, (), {"http_status": 204}, False),  # an OPTIONS, the metadata
+        *(
+            (kind, (), {"http_status": status}, True)
+            for kind in ("none", "session", "token")
+            for status in (400, 401, 404, 405)
+        ),
+        ("none", (), {"http_status": 200}, False),
+        ("none", (), {"http_status": 200, "code": -32602}, False),
+        ("none", (), {"http_status": 429}, False),
+        ("none", (), {"http_status": 502}, False),
+        ("none", (), {"outcome": "disconnected"}, False),
+        ("session", ("session",), {"http_status": 404}, False),
+        ("token", ("session",), {"http_status": 401}, False),
+        *((kind, (), {"http_status": 403}, False) for kind in ("jwt", "introspection", "api_key", "header")),
+    ],
+)
+def test_who_was_turned_away_before_anything_told_who_calls(kind, features, ended, expected):
+    trace = Trace(MemorySink())
+    trace.era, trace.caller_kind = "legacy", kind
+    for name in features:
+        trace.feature(name)
+    assert trace.finish(**ended).unidentified is expected
+
+
+def test_an_error_by_http_is_an_answer_to_a_modern_client():
+    trace = Trace(MemorySink())
+    trace.era, trace.caller_kind = "modern", "none"
+    assert not trace.finish(http_status=400, code=-32602).unidentified
+
+
 def test_a_denial_is_the_outcome_whatever_comes_after():
     sink = MemorySink()
     trace = Trace(sink)

@@ -103,7 +103,15 @@ def busy(seed: int, events: int) -> list[Run]:
         if rng.random() < 0.05:
             around = {}
         dice = rng.random()
-        if dice < 0.6:
+        if dice < 0.1:
+            known = {} if number % 3 else context(legacy, 6, 4, 0)  # a session that does not count
+            run.emit(
+                "request", **{"era": rng.choice(["legacy", "modern", None]), **known},
+                **{**ENDED, "outcome": rng.choice(["denied", "error", "disconnected"]), "http_status": 401},
+                reason=rng.choice(["credential", "token_expired", None]), legacy=legacy,
+                legacy_features=("no session",) * legacy, unidentified=True,
+            )  # fmt: skip
+        elif dice < 0.6:
             outcome = rng.choice(["ok", "ok", "ok", "error", "denied", "cancelled"])
             method = rng.choice(["tools/call", "tasks/get", "tasks/list", None])
             run.emit(

@@ -192,7 +192,7 @@ def test_what_it_says():
         state.take(line)
     state.take(b"{")
     found = picture(state, run.at.replace(tzinfo=UTC) + timedelta(seconds=5))
-    assert found[0] == "audit.jsonl  00:00:50 UTC, 5 s ago  5 events missing  1 lines cannot be read".rstrip()
+    assert found[0] == "audit.jsonl  00:00:50 UTC, 5 s ago  5 events missing  1 line cannot be read".rstrip()
     rows = [" ".join(line.split()) for line in found]
     assert any(row.startswith("LL old client, old server 3 3 1 3") for row in rows)
     assert any(row.startswith("ML new client, old server 1 1 0 1") for row in rows)

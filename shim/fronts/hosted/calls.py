@@ -14,7 +14,7 @@ from shim.fronts.legacy_request import Asked
 from shim.fronts.legacy_verbs import answer
 from shim.hub import rawjson
 from shim.hub.rawjson import Members
-from shim.hub.status import TERMINAL
+from shim.hub.status import TERMINAL, Status
 from shim.ledger.records import AskRow, TaskRow
 from shim.tasks.create import has_room, no_room
 from shim.tasks.recording import record
@@ -116,15 +116,21 @@ class _Hold:
         self._steps = 0
 
     async def ended(self, row: TaskRow) -> TaskRow:
-        """Wait, and say what happens meanwhile. Raises ClientFault where the task has expired."""
-        asked, message = self._asked, row.status_message
-        with self._tasks.watchers.watching(row) as changed:
+        """Wait, and say what happens meanwhile. Raises ClientFault where the task has expired.
+
+        While the shim stops, a task that waits for an answer is waited for no more: none gets through.
+        Raises UpstreamFault then.
+        """
+        asked, message, hand_back = self._asked, row.status_message, self._tasks.hand_back
+        with self._tasks.watchers.watching(row) as changed, hand_back.waking(changed):
             while row.status not in TERMINAL:
                 changed.clear()
                 await self._ask(row)
                 if row.status_message != message:
                     message = row.status_message
                     await self._progress(message)
+                if hand_back.stopping.is_set() and row.status is Status.INPUT_REQUIRED:
+                    raise _stopped(row)
                 try:
                     async with asyncio.timeout(self._keepalive_s):
                         await changed.wait()
@@ -151,3 +157,8 @@ class _Hold:
             "message": rawjson.encode(message),
         }
         await self._asked.reply.notify(Notification("notifications/progress", params))
+
+
+def _stopped(row: TaskRow) -> UpstreamFault:
+    where = f"task {row.task_id} waits for an answer and goes on: tasks/list has it"
+    return UpstreamFault(f"the shim stopped before the call had ended; {where}", 503)

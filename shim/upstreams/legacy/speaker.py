@@ -227,9 +227,9 @@ class LegacyUpstream:
         """Free the task's place in its session."""
         self._sessions.free(row)
 
-    async def sweep(self, gone: frozenset[int] = frozenset(), *, delete: bool) -> None:
+    async def sweep(self, *, delete: bool) -> None:
         """Drop idle sessions; the server is told only if the operator wants it."""
-        await self._sessions.sweep(gone, delete=delete)
+        await self._sessions.sweep(delete=delete)
         self._catalogs.sweep(self.pool.limits.idle_ms)
 
     async def close(self) -> None:

@@ -91,6 +91,9 @@ class Catalogs:
         self._clock = clock
         self._catalogs: Recent[tuple[str, frozenset[str]], Catalog] = Recent(REMEMBERED)
 
+    def __len__(self) -> int:
+        return len(self._catalogs)
+
     def of(self, ctx: Context) -> Catalog:
         """Give a caller's."""
         key = (ctx.caller.key, ctx.kinds)

@@ -28,6 +28,7 @@ from shim.wire.era import LEGACY_VERSIONS, Era
 from shim.wire.errors import METHOD_NOT_FOUND, TASKS_EXTENSION, UpstreamFault
 from shim.wire.ids import IdMaker
 from shim.wire.jsonrpc import Response, write_notification
+from shim.wire.methods import INITIALIZED
 
 _NAME, _VERSION = "taskshim-probe", "1"
 _NO_METHOD = "tasks/taskshim-probe"
@@ -142,7 +143,7 @@ async def _legacy(
     found.version, found.sessions = session.row.version, session.wire_id is not None
     found.server = _server(said.get("serverInfo"))
     found.tasks = offers_task_calls(session.row.init)
-    await session.post(ctx, write_notification("notifications/initialized", {}))
+    await session.post(ctx, write_notification(INITIALIZED, {}))
     found.dialect = "experimental" if found.tasks else await _answered(session, ctx, dialects)
     assumed = dialects[found.dialect].tool_support if found.dialect else "none"
 

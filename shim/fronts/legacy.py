@@ -13,7 +13,7 @@ from aiohttp import web
 
 from shim.fronts.keyed import LegacyOnce
 from shim.fronts.legacy_admission import Admission
-from shim.fronts.legacy_request import SESSION, Asked, exchange_name
+from shim.fronts.legacy_request import Asked, exchange_name
 from shim.fronts.legacy_tasks import LegacyTasks
 from shim.fronts.open_streams import OpenStreams, unless
 from shim.fronts.relay import Relay
@@ -21,6 +21,7 @@ from shim.fronts.reply import Reply
 from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context, Upstream
 from shim.wire.errors import stopping
+from shim.wire.http import SESSION_ID, is_success
 from shim.wire.jsonrpc import Message, Request, Response, write_message
 
 
@@ -89,7 +90,7 @@ class LegacyFront:
     ) -> web.StreamResponse:
         if http.method == "DELETE" and session is not None:
             answer = await self._relay.forward(http, ctx, reply, None)
-            if answer.status < 300:  # noqa: PLR2004 - a 2xx
+            if is_success(answer.status):
                 await self._admission.sessions.close(session, ctx)
             return answer
         dialect = self._admission.detector.of_session(session, pinned)
@@ -117,11 +118,11 @@ class LegacyFront:
         dialect = self._admission.detector.of_session(None, pinned)
 
         async def opened(response: aiohttp.ClientResponse, body: bytes) -> bytes | None:
-            session_id = response.headers.get(SESSION)
+            session_id = response.headers.get(SESSION_ID)
             return await sessions.opened(session_id, body, ctx, dialect)
 
         async def streamed(data: bytes) -> bytes | None:
-            return await sessions.opened(reply.header(SESSION), data, ctx, dialect)
+            return await sessions.opened(reply.header(SESSION_ID), data, ctx, dialect)
 
         return await self._relay.forward(
             http, ctx, reply, write_message(message), tap=streamed, opened=opened

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from shim.fronts.detect import Detector
-from shim.fronts.legacy_request import SESSION, Asked
+from shim.fronts.legacy_request import Asked
 from shim.fronts.reply import Reply
 from shim.fronts.sessions import ClientSessions
 from shim.fronts.vouching import Vouching
 from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context
+from shim.wire.http import SESSION_ID
 from shim.wire.jsonrpc import Request
 
 
@@ -24,7 +25,7 @@ class Admission:
 
     async def session(self, http: web.BaseRequest, ctx: Context) -> SessionRow | None:
         """Give the caller's session that the exchange names, if it names one. Raises ClientFault."""
-        return await self.sessions.require(http.headers.get(SESSION), ctx)
+        return await self.sessions.require(http.headers.get(SESSION_ID), ctx)
 
     async def asked(
         self, http: web.BaseRequest, message: Request, ctx: Context, reply: Reply,

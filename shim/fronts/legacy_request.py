@@ -9,9 +9,8 @@ from shim.hub.dialect import Dialect
 from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context
 from shim.wire.errors import invalid_request
+from shim.wire.http import SESSION_ID
 from shim.wire.jsonrpc import Message, Request, Response
-
-SESSION = "Mcp-Session-Id"
 
 
 @dataclass(slots=True, eq=False)
@@ -28,9 +27,9 @@ class Asked:
 
 def session_header(http: web.BaseRequest) -> str | None:
     """Give the session id of a request; a doubled header is refused."""
-    values = http.headers.getall(SESSION, ())
+    values = http.headers.getall(SESSION_ID, ())
     if len(set(values)) > 1:
-        raise invalid_request(f"{SESSION}: stands twice with different values")
+        raise invalid_request(f"{SESSION_ID}: stands twice with different values")
     return values[0] if values else None
 
 

@@ -9,12 +9,13 @@ from aiohttp import hdrs, web
 
 from shim.config import Config
 from shim.config.clients import PINNED_PATHS
-from shim.fronts.reply import JSON_TYPE, Reply
+from shim.fronts.reply import Reply
 from shim.hub import rawjson
 from shim.hub.rawjson import RawJsonError
 from shim.upstreams.authority import Authority
 from shim.upstreams.http import Link
 from shim.wire.errors import UpstreamFault, no_such_endpoint, not_allowed
+from shim.wire.http import JSON_TYPE
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 

@@ -32,9 +32,10 @@ from shim.wire.era import Era
 from shim.wire.errors import invalid_params, method_not_found, missing_capability
 from shim.wire.jsonrpc import Message, Request, Response, write_error, write_result
 from shim.wire.loglevels import LEVELS
+from shim.wire.methods import RUN
 from shim.wire.statuses import status_of
 from shim.wire.subscriptions import LISTEN
-from shim.wire.url_elicitation import MAY_ASK, after_urls, as_input_required, refuse_declined
+from shim.wire.url_elicitation import after_urls, as_input_required, refuse_declined
 
 ACK = b'{"resultType":"complete"}'
 
@@ -117,7 +118,7 @@ class ModernFront:
         if handler is None:
             ctx.trace.rule("ML-GONE")
             raise method_not_found(request.method)
-        if request.method in MAY_ASK:
+        if request.method in RUN:
             refuse_declined(request.params)
         if request.method in self._needs_extension and not call.meta.declares_tasks:
             ctx.trace.rule("ML-UNDECLARED")

@@ -7,9 +7,10 @@ from shim.fronts.relay import DROPPED, Relay, Tap
 from shim.hub.rawjson import Members
 from shim.tasks.origin import Origins
 from shim.wire.headers import encode_value, mirrored
+from shim.wire.http import MCP_METHOD, MCP_NAME, PROTOCOL_VERSION
 from shim.wire.jsonrpc import Request, Response, write_message
 
-_NAME, _PARAM = "Mcp-Name", "mcp-param-"
+_PARAM = "mcp-param-"
 
 
 class ModernPassing:
@@ -52,11 +53,11 @@ async def _as_it_is(_response: Response) -> None:
 def _mirroring(asked: Asked, request: Request) -> list[tuple[str, str]]:
     """Give the headers that say what the body says, also the one that some clients leave out."""
     name = mirrored(request.method, request.params)
-    named = asked.http.headers.getall(_NAME, ())[:1] if name is None else [encode_value(name)]
+    named = asked.http.headers.getall(MCP_NAME, ())[:1] if name is None else [encode_value(name)]
     return [
-        ("MCP-Protocol-Version", asked.meta.version),
-        ("Mcp-Method", request.method),
-        *((_NAME, value) for value in named),
+        (PROTOCOL_VERSION, asked.meta.version),
+        (MCP_METHOD, request.method),
+        *((MCP_NAME, value) for value in named),
         *_mirrored_params(asked.http),
     ]
 

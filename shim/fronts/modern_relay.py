@@ -34,11 +34,10 @@ from shim.tasks.promote import promotes
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Context
 from shim.wire.errors import UpstreamFault, method_not_found, missing_capability, stopping
+from shim.wire.http import SERVER_ERROR
 from shim.wire.jsonrpc import Message, Response, write_result
 from shim.wire.modern import undeclared, wants_tasks, with_tasks
 from shim.wire.subscriptions import LISTEN, listen_result
-
-_SERVER_ERROR = 500
 
 
 class ModernRelay:
@@ -234,7 +233,7 @@ class ModernRelay:
         except UpstreamFault:
             if judged or not claim.claimed:
                 raise
-        if answer is not None and (judged or answer.status < _SERVER_ERROR):
+        if answer is not None and (judged or answer.status < SERVER_ERROR):
             if not judged:
                 await questions.refused(row, claim)
             return answer

@@ -25,12 +25,13 @@ from shim.tasks.service import Tasks
 from shim.upstreams.base import Context, Question, Upstream
 from shim.wire.envelope import related_task_of, strip_related_task, with_related_task
 from shim.wire.errors import UpstreamFault
+from shim.wire.http import SERVER_ERROR
 from shim.wire.jsonrpc import Notification, Request, Response, read_upstream, write_message, write_request
+from shim.wire.methods import CANCELLED
 from shim.wire.questions import legacy_question
 
 _REMEMBERED = 10_000
 _CREATE_S = 1
-_SERVER_ERROR = 500
 _TASKS_OF_A_SESSION = 1_000
 
 
@@ -95,7 +96,7 @@ class Passing:
             if dialect.name != source.name and announces:
                 ctx.trace.loss("LL-1", message.method)  # a hint that polls make up for
                 return DROPPED
-            if message.method == "notifications/cancelled":  # of its own question: the client's are not here
+            if message.method == CANCELLED:  # of its own question: the client's are not here
                 withdrawn = message.params.get("requestId", b"")
                 await self._tasks.questions.withdrawn(session.session_id, withdrawn)
             return await self._notice(message, ctx, session, alone=alone)
@@ -136,7 +137,7 @@ class Passing:
             answer = None
             if message.result is None:
                 raise
-        if message.result is not None and (answer is None or answer.status >= _SERVER_ERROR):
+        if message.result is not None and (answer is None or answer.status >= SERVER_ERROR):
             self._tasks.questions.deliver(row, kept)
             return reply.empty(202)
         await self._ledger.deliver_input(row.pk, asked.key)

@@ -12,7 +12,7 @@ from shim.ledger.protocol import Ledger
 from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context, Upstream
 from shim.wire.envelope import declared_kinds, fit_capabilities, offers_task_calls
-from shim.wire.era import knows_tasks
+from shim.wire.era import LEGACY_VERSIONS, knows_tasks
 from shim.wire.errors import all_in_use, too_many, unknown_session
 from shim.wire.jsonrpc import Response, read_upstream, write_result
 
@@ -145,7 +145,7 @@ class ClientSessions:
             return None
         if not await self._upstream.accepts_session(ctx, session_id):
             return None
-        row = replace(self._row(session_id, b"{}", ctx, None), version="2025-11-25")
+        row = replace(self._row(session_id, b"{}", ctx, None), version=LEGACY_VERSIONS[0])
         await self._ledger.add_session(row)
         ctx.trace.event("adopted", task_id=None)
         return row

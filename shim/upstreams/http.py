@@ -26,12 +26,9 @@ from shim.wire.budget import KEY as BUFFERS
 from shim.wire.budget import Budget, Holding
 from shim.wire.era import Era
 from shim.wire.errors import UpstreamFault, frame_too_large
+from shim.wire.http import JSON_TYPE
 from shim.wire.probe import contradicts
 from shim.wire.sse import Frame, SseFrameTooLarge, SseParser
-
-ACCEPT = "application/json, text/event-stream"
-JSON_TYPE = "application/json"
-SSE_TYPE = "text/event-stream"
 
 _KEEPALIVE_S = 4
 """Shorter than the 5 s after which common servers close: a request sent on a closing connection is lost."""

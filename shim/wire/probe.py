@@ -6,13 +6,12 @@ from shim.hub import rawjson
 from shim.hub.rawjson import RawJsonError
 from shim.wire.era import MODERN_VERSIONS, Era
 from shim.wire.errors import HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION
+from shim.wire.http import SERVER_ERROR, UNAUTHORIZED
 
 _MODERN_CODES = frozenset((HEADER_MISMATCH, MISSING_CAPABILITY))
 _LEGACY_STATUS = frozenset((400, 404, 405, 406))
 _UNSURE_STATUS = frozenset((401, 403, 408, 413, 421, 429))
-_DENIED = frozenset((401, 403))
 _REDIRECTS = range(300, 400)
-_SERVER_ERROR = 500
 _PROSE_BYTES = 2_000
 """Where a legacy server says that it misses its session: in prose, at the beginning of a 400."""
 
@@ -33,8 +32,8 @@ def classify_discover(status: int | None, body: bytes) -> Verdict:
         return Verdict(None, "no answer")
     if status in _REDIRECTS:
         return Verdict(None, f"HTTP {status}: redirects are not followed, name the final address")
-    if status in _UNSURE_STATUS or status >= _SERVER_ERROR:
-        return Verdict(None, f"HTTP {status}", denied=status in _DENIED)
+    if status in _UNSURE_STATUS or status >= SERVER_ERROR:
+        return Verdict(None, f"HTTP {status}", denied=status in UNAUTHORIZED)
     try:
         members = rawjson.members(body)
         result = rawjson.members(members["result"]) if "result" in members else {}

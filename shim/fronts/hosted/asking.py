@@ -21,6 +21,7 @@ from shim.wire.envelope import with_related_task
 from shim.wire.errors import UpstreamFault
 from shim.wire.ids import IdMaker
 from shim.wire.jsonrpc import Response, write_notification, write_request
+from shim.wire.methods import CANCELLED
 from shim.wire.questions import KIND_OF, legacy_question, question_params
 
 Say = Callable[[bytes, str], Awaitable[None]]
@@ -103,7 +104,7 @@ class Asking:
         await say(write_request(ask.request_id, asked.method, question), ask.event_id)
 
     async def _call_off(self, ask: AskRow, say: Say) -> None:
-        message = write_notification("notifications/cancelled", {"requestId": ask.request_id})
+        message = write_notification(CANCELLED, {"requestId": ask.request_id})
         await say(message, self.streams.ids.next())
 
     # -- questions of a plain call ---------------------------------------------------------------

@@ -13,6 +13,7 @@ from shim.fronts.hosted.asking import Asking
 from shim.fronts.legacy_request import Asked
 from shim.fronts.legacy_verbs import answer
 from shim.hub import rawjson
+from shim.hub.facts import CALL
 from shim.hub.rawjson import Members
 from shim.hub.status import TERMINAL, Status
 from shim.ledger.records import AskRow, TaskRow
@@ -24,9 +25,8 @@ from shim.upstreams.base import Created, Upstream
 from shim.wire.errors import UpstreamFault
 from shim.wire.hosting import legacy_result, missing_resource
 from shim.wire.jsonrpc import Notification, Response, write_result
+from shim.wire.methods import PROGRESS
 from shim.wire.modern import more_input, wants_tasks
-
-_CALL = "tools/call"
 
 
 class Calls:
@@ -71,7 +71,7 @@ class Calls:
         return await asked.reply.send(write_result(asked.message.id, result))
 
     async def _send(self, asked: Asked, params: Members) -> Response | TaskRow:
-        if asked.message.method != _CALL:
+        if asked.message.method != CALL:
             return await self._upstream.plain(asked.ctx, asked.message.method, params)
         call = asyncio.create_task(self._called(asked, params), name="call")
         self._tasks.room.keep(call)
@@ -156,7 +156,7 @@ class _Hold:
             "progress": rawjson.encode(self._steps),
             "message": rawjson.encode(message),
         }
-        await self._asked.reply.notify(Notification("notifications/progress", params))
+        await self._asked.reply.notify(Notification(PROGRESS, params))
 
 
 def _stopped(row: TaskRow) -> UpstreamFault:

@@ -19,7 +19,9 @@ from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context, Upstream
 from shim.wire.era import LEGACY_VERSIONS
 from shim.wire.errors import invalid_request, method_not_found, unknown_session
+from shim.wire.http import LAST_EVENT_ID, PROTOCOL_VERSION
 from shim.wire.jsonrpc import Message, Notification, Request, Response
+from shim.wire.methods import CANCELLED
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class HostedFront:
     ) -> web.StreamResponse:  # fmt: skip
         """Answer one legacy exchange; `message` is None for GET and DELETE. Raises ShimError."""
         ctx.trace.method = exchange_name(http, message)
-        version = http.headers.get("MCP-Protocol-Version", LEGACY_VERSIONS[0])
+        version = http.headers.get(PROTOCOL_VERSION, LEGACY_VERSIONS[0])
         if version not in LEGACY_VERSIONS and ctx.trace.method != "initialize":
             raise invalid_request(f"MCP-Protocol-Version: expected one of {', '.join(LEGACY_VERSIONS)}")
         session = await self._admission.session(http, ctx)
@@ -94,7 +96,7 @@ class HostedFront:
         return await self._once.serve(asked, lambda: self._under_way.run(asked, handler(asked)))
 
     def _heard(self, message: Notification, session: SessionRow | None) -> None:
-        if message.method == "notifications/cancelled" and session is not None:
+        if message.method == CANCELLED and session is not None:
             self._under_way.cancel(session.session_id, message.params.get("requestId", b""))
 
     async def _without_body(
@@ -111,4 +113,4 @@ class HostedFront:
         ctx.trace.rule("LM-STREAM")
         dialect = self._admission.detector.of_session(session, pinned)
         ctx.trace.dialect = dialect.name
-        return await self._feed.serve(ctx, reply, session, dialect, http.headers.get("Last-Event-ID"))
+        return await self._feed.serve(ctx, reply, session, dialect, http.headers.get(LAST_EVENT_ID))

@@ -8,13 +8,14 @@ from shim.config import Config
 from shim.fronts.hosted.sessions import HostedSessions
 from shim.fronts.hosted.streams import Streams
 from shim.fronts.hosted.verbs import Handler
-from shim.fronts.legacy_request import SESSION, Asked
+from shim.fronts.legacy_request import Asked
 from shim.fronts.sessions import ClientSessions
 from shim.hub import rawjson
 from shim.tasks.promote import offers_tasks
 from shim.upstreams.base import Upstream
 from shim.wire.errors import invalid_params
 from shim.wire.hosting import initialize_result
+from shim.wire.http import SESSION_ID
 from shim.wire.jsonrpc import write_result
 
 _EMPTY = b"{}"
@@ -51,7 +52,7 @@ class LocalMethods:
         version = rawjson.string(params.get("protocolVersion"))
         init = initialize_result(facts.init, version, name=self._upstream.name, tasks=tasks)
         session_id = await self._hosted.open(ctx, init, asked.dialect)
-        asked.reply.add_header(SESSION, session_id)
+        asked.reply.add_header(SESSION_ID, session_id)
         return await _say(asked, init)
 
     async def _ping(self, asked: Asked) -> web.StreamResponse:

@@ -8,14 +8,22 @@ import aiohttp
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context
 from shim.upstreams.broken import Interrupted
-from shim.upstreams.http import ACCEPT, JSON_TYPE, SSE_TYPE, Link, denied, media_type
+from shim.upstreams.http import Link, denied, media_type
 from shim.wire.era import Era
 from shim.wire.errors import UpstreamFault
+from shim.wire.http import (
+    ACCEPT,
+    JSON_TYPE,
+    OK,
+    PROTOCOL_VERSION,
+    SESSION_ID,
+    SSE_TYPE,
+    UNAUTHORIZED,
+    is_success,
+)
 from shim.wire.jsonrpc import Message, Response, read_upstream
 
-_UNAUTHORIZED = (401, 403)
 _BAD_REQUEST, _NOT_FOUND = 400, 404
-_OK = 200
 _PROSE_BYTES = 2_000
 
 Hear = Callable[[Message], Awaitable[None]]
@@ -39,15 +47,15 @@ class Exchange:
         """Give what is sent along with a message of the caller's."""
         headers = [("Accept", accept), ("Content-Type", JSON_TYPE), *self._authority.headers(ctx)]
         if self._version:
-            headers.append(("MCP-Protocol-Version", self._version))
+            headers.append((PROTOCOL_VERSION, self._version))
         if self._wire_id:
-            headers.append(("Mcp-Session-Id", self._wire_id))
+            headers.append((SESSION_ID, self._wire_id))
         return headers
 
     async def send(self, ctx: Context, body: bytes, *, patient: bool) -> aiohttp.ClientResponse:
         """Post a message and give what comes back once its headers are in. Raises NeverSent, Interrupted."""
         response = await self._link.send("POST", self.headers(ctx), body, patient=patient)
-        if response.status < 300:  # noqa: PLR2004 - a 2xx
+        if is_success(response.status):
             self._authority.accepted(ctx)
         return response
 
@@ -55,7 +63,7 @@ class Exchange:
         """Send a notification or a response; give the HTTP status. Raises Gone, Denied, UpstreamFault."""
         response = await self.send(ctx, message, patient=False)
         async with response:
-            if response.status in _UNAUTHORIZED:
+            if response.status in UNAUTHORIZED:
                 self._authority.refused(ctx)
                 raise await denied(self._link, response)
             if response.status in {_BAD_REQUEST, _NOT_FOUND}:
@@ -72,11 +80,11 @@ class Exchange:
         self, ctx: Context, response: aiohttp.ClientResponse, rid: bytes, hear: Hear
     ) -> Response:
         """Read the answer to a request out of what came back. Raises Gone, Denied, UpstreamFault."""
-        if response.status in _UNAUTHORIZED:
+        if response.status in UNAUTHORIZED:
             self._authority.refused(ctx)
             raise await denied(self._link, response)
         kind = media_type(response.headers)
-        if response.status == _OK and kind == SSE_TYPE:
+        if response.status == OK and kind == SSE_TYPE:
             return await self._streamed(response, rid, hear)
         body = await self._link.read(response)
         if response.status == _NOT_FOUND or (response.status == _BAD_REQUEST and _blames_session(body)):

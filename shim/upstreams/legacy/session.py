@@ -28,6 +28,7 @@ from shim.upstreams.legacy.refusals import taken
 from shim.wire.envelope import with_progress_token
 from shim.wire.era import LEGACY_VERSIONS
 from shim.wire.errors import UpstreamFault
+from shim.wire.http import SESSION_ID
 from shim.wire.ids import IdMaker
 from shim.wire.jsonrpc import (
     Message,
@@ -36,6 +37,7 @@ from shim.wire.jsonrpc import (
     write_notification,
     write_request,
 )
+from shim.wire.methods import CANCELLED
 from shim.wire.tracing import traced
 
 NO_SESSION = "no-session:"
@@ -100,7 +102,7 @@ class LegacySession:
                 parts.link.in_time(patient=False),
                 await exchange.send(ctx, write_request(rid, "initialize", params), patient=False) as response,
             ):
-                session_id = response.headers.get("Mcp-Session-Id") or name
+                session_id = response.headers.get(SESSION_ID) or name
                 try:
                     answer = await exchange.answer(ctx, response, rid, hear)
                 except Gone:
@@ -202,7 +204,7 @@ class LegacySession:
 
     async def cancel_request(self, ctx: Context, request_id: bytes) -> None:
         """Tell the server that nobody waits for a request any more; failures change nothing."""
-        await self.say(ctx, write_notification("notifications/cancelled", {"requestId": request_id}))
+        await self.say(ctx, write_notification(CANCELLED, {"requestId": request_id}))
 
     async def say(self, ctx: Context, message: bytes) -> None:
         """Send a notification or a response; failures change nothing."""

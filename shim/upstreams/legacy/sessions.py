@@ -16,14 +16,15 @@ from shim.upstreams.legacy.pool import Pool, PoolLimits
 from shim.upstreams.legacy.refusals import unknown
 from shim.upstreams.legacy.session import LegacySession, Parts
 from shim.wire.envelope import initialize_params
+from shim.wire.era import LEGACY_VERSIONS
 from shim.wire.errors import UpstreamFault
 from shim.wire.jsonrpc import write_notification
+from shim.wire.methods import INITIALIZED
 
 T = TypeVar("T")
 
 _REMEMBERED = 10_000
 """Sessions of clients that are kept at hand."""
-_LATEST = "2025-11-25"
 _LEFT_AT_ONCE = 100
 """Sessions of an earlier run that one sweep closes at most."""
 
@@ -183,7 +184,7 @@ class Sessions:
 
     async def _open(self, ctx: Context) -> LegacySession:
         now_ms = self._parts.clock.now_ms()
-        params = initialize_params(ctx.client_name, ctx.client_version, ctx.capabilities, _LATEST)
+        params = initialize_params(ctx.client_name, ctx.client_version, ctx.capabilities, LEGACY_VERSIONS[0])
         if not self._handshake:
             return LegacySession.without(self._parts)
         session = await LegacySession.handshake(self._parts, ctx, params)
@@ -195,7 +196,7 @@ class Sessions:
         )  # fmt: skip
         if session.wire_id is not None:
             await self._ledger.add_session(session.row)
-        await session.post(ctx, write_notification("notifications/initialized", {}))
+        await session.post(ctx, write_notification(INITIALIZED, {}))
         if ctx.kinds:
             await session.open_stream(ctx)
         ctx.trace.event("session.opened", side="upstream", reason="pool")

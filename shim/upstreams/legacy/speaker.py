@@ -5,6 +5,7 @@ import contextlib
 from shim.hub import rawjson
 from shim.hub.codec import SECTION_1, Reading, TaskUnknownError, read_task
 from shim.hub.dialect import Dialect
+from shim.hub.facts import CALL
 from shim.hub.rawjson import Members
 from shim.ledger.protocol import Ledger
 from shim.ledger.records import InputRow, TaskRow
@@ -22,10 +23,8 @@ from shim.upstreams.legacy.tools import Catalogs
 from shim.wire.envelope import offers_task_calls, with_related_task
 from shim.wire.errors import METHOD_NOT_FOUND, UpstreamFault
 from shim.wire.jsonrpc import Notification, Response, write_notification, write_result
+from shim.wire.methods import CANCELLED, RUN
 from shim.wire.subscriptions import LIST_OF, read_filter
-
-_RUN = ("tools/call", "prompts/get", "resources/read")
-"""What runs something on the server, which may ask and report on the way."""
 
 
 class LegacyUpstream:
@@ -82,15 +81,15 @@ class LegacyUpstream:
 
         One that may be asked something, or that is logged about, has it to itself.
         """
-        alone = method in _RUN and (bool(ctx.kinds) or ctx.log_level is not None)
+        alone = method in RUN and (bool(ctx.kinds) or ctx.log_level is not None)
         borrow = self.pool.leased if alone else self.pool.reader
 
         async def send(session: LegacySession) -> Response:
-            if method == "tools/call":
+            if method == CALL:
                 return await run_once(ctx, session, method, params)
-            if method in _RUN:
+            if method in RUN:
                 await session.set_level(ctx)
-            return await session.request(ctx, method, params, patient=True, reports=method in _RUN)
+            return await session.request(ctx, method, params, patient=True, reports=method in RUN)
 
         lost = None
         for _ in range(ATTEMPTS):
@@ -194,7 +193,7 @@ class LegacyUpstream:
 
     async def abandon_result(self, ctx: Context, row: TaskRow, request_id: bytes) -> None:
         """Send `notifications/cancelled` for a tasks/result (ML-INPUT). Raises UpstreamFault."""
-        message = write_notification("notifications/cancelled", {"requestId": request_id})
+        message = write_notification(CANCELLED, {"requestId": request_id})
         with contextlib.suppress(Gone, SessionLost):  # the stream went with its session
             taken(await (await self._sessions.of(ctx, row)).post(ctx, message))
 

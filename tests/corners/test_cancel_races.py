@@ -1,7 +1,6 @@
 """A cancel races the end of the work, a thousand times a corner: what was first shown as the end stays."""
 
 import asyncio
-import json
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -13,7 +12,7 @@ import pytest
 from shim.app import App, running
 from tests.client import LegacyClient, ModernClient
 from tests.scripted import Error, Scripted, Seen, scripted, task, text
-from tests.shim import config_for
+from tests.shim import config_for, events
 
 RACES = 1_000
 AT_ONCE = 25
@@ -136,6 +135,5 @@ async def test_the_end_that_was_shown_first_stays(corner: str, tmp_path: Path) -
     ends = [{state for state in states if state in ENDS} for states in told]
     assert [one for one in ends if len(one) != 1] == []
     assert {"completed", "cancelled"} == set().union(*ends), "the race was none"
-    lines = (tmp_path / "audit.jsonl").read_text().splitlines()
-    ended = [event for event in map(json.loads, lines) if event["event"] == "task.ended"]
+    ended = events(tmp_path, "task.ended")
     assert (len(ended), len({event["task_id"] for event in ended})) == (RACES, RACES)  # told once each

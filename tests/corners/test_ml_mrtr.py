@@ -516,7 +516,7 @@ async def test_nothing_is_logged_of_what_was_said(upstream: Scripted, tmp_path: 
         await upstream.response_to("q")
         await call.stream.result(text("done"))
         await retry
-    written = ml.audit.read_text()
+    written = (tmp_path / "audit.jsonl").read_text()
     assert "SECRET" not in written
     assert first["requestState"] not in written
     rules = [json.loads(line)["rules"] for line in written.splitlines() if '"event":"request"' in line]

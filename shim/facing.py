@@ -1,6 +1,6 @@
 """The fronts of a server: one for each era of clients, by what the server speaks."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, field
 
 from shim.behind import SEP_2663
@@ -56,6 +56,8 @@ class Facing:
     resolver: Resolver
     streams: OpenStreams
     asking: Asking = field(init=False)
+    _made: dict[tuple[str, Upstream], Front] = field(init=False, default_factory=dict)
+    """What was put before a speaker, by its kind: it knows what is open, and what clients come back to."""
 
     def __post_init__(self, epoch: int) -> None:
         self.asking = Asking(
@@ -63,13 +65,25 @@ class Facing:
         )
 
     def fronts(self, stand: Stand) -> Mapping[Era, Front]:
-        """Put a front for each era before the speaker that serves it."""
+        """Put a front for each era before the speaker that serves it: the one there was, if it had one.
+
+        So a server that turns back finds its clients' streams and calls as they were (ERA-PROBE).
+        """
         main, relayed = stand.behind.main, stand.behind.relayed
         vouches = stand.authority.vouches
+        if relayed is None:
+            legacy = self._once("hosted", main, lambda: self._hosted(main, vouches))
+        else:
+            legacy = self._once("relayed", relayed, lambda: self._relayed(relayed, vouches))
         return {
-            Era.MODERN: self._modern(main, vouches),
-            Era.LEGACY: self._hosted(main, vouches) if relayed is None else self._relayed(relayed, vouches),
+            Era.MODERN: self._once("modern", main, lambda: self._modern(main, vouches)),
+            Era.LEGACY: legacy,
         }
+
+    def _once(self, kind: str, upstream: Upstream, make: Callable[[], Front]) -> Front:
+        if (kind, upstream) not in self._made:
+            self._made[kind, upstream] = make()
+        return self._made[kind, upstream]
 
     def _modern(self, upstream: Upstream, vouches: VouchBook) -> Front:
         """Give the front that serves modern clients by the hub (ML), or passes them through (MM)."""

@@ -25,6 +25,8 @@ from shim.fronts.metadata import described_at
 from shim.fronts.sunset import Sunset
 from shim.fronts.terms import Terms
 from shim.hub.dialect import Dialect
+from shim.ledger.payloads import KEY as KEPT_BYTES
+from shim.ledger.payloads import InMemory, Payloads
 from shim.ledger.sqlite import SqliteLedger
 from shim.standing import Stand, all_judged
 
@@ -55,13 +57,13 @@ async def listen(
 
 
 async def open_ledger(
-    stack: contextlib.AsyncExitStack, config: Config, clock: Clock, metrics: Metrics
+    stack: contextlib.AsyncExitStack, config: Config, clock: Clock, metrics: Metrics, sink: AuditSink
 ) -> SqliteLedger:
-    """Open the ledger. Raises LedgerLocked."""
+    """Open the ledger. Raises LedgerError."""
     ledger = SqliteLedger(
         config.ledger.path, clock, synchronous=config.ledger.synchronous,
         lock_wait_ms=config.ledger.lock_wait_ms, cache_rows=config.ledger.cache_rows,
-        on_batch=metrics.commit_batch.observe,
+        on_batch=metrics.commit_batch.observe, payloads=payloads_of(config, sink),
     )  # fmt: skip
     await ledger.open()
     stack.push_async_callback(ledger.close)
@@ -77,6 +79,13 @@ def terms_of(
         config.identity, keys, providers, judged=all_judged(stands), described_at=described_at(config)
     )
     return Terms(Guard(config), resolver, Sunset(config, dialects, clock))
+
+
+def payloads_of(config: Config, sink: AuditSink) -> Payloads:
+    """Give where the ledger keeps what tasks carry (DUR-8)."""
+    if config.ledger.store_results:
+        return Payloads()
+    return InMemory(lambda: config.limits.kept_bytes, lambda: sink.reached.update([KEPT_BYTES]))
 
 
 def open_providers(

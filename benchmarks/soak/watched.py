@@ -51,7 +51,7 @@ def _place(task: asyncio.Task[Any]) -> str:
 
 def _rows(ledger: Path) -> int:
     with sqlite3.connect(f"file:{ledger}?mode=ro", uri=True) as db:
-        count = sum(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in TABLES)
+        count: int = sum(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in TABLES)
     db.close()
     return count
 

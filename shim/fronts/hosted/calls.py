@@ -101,6 +101,7 @@ class Calls:
         asked.ctx.trace.rule("LM-PLAIN")
         await asked.reply.open_stream()
         row = await _Hold(asked, self._tasks, self._asking, self._keepalive_s).ended(row)
+        row = await self._tasks.ended(asked.ctx, row)
         return await self.say(asked, outcome(row))
 
 

@@ -3,10 +3,16 @@
 import asyncio
 from collections.abc import Awaitable
 
+import structlog
 from aiohttp import web
 
 from shim.fronts.hosted.replay import Replays
 from shim.fronts.legacy_request import Asked
+from shim.upstreams.faults import fault_of
+from shim.wire.errors import internal
+from shim.wire.jsonrpc import write_error
+
+log = structlog.get_logger("shim")
 
 Work = asyncio.Task[web.StreamResponse]
 
@@ -44,7 +50,7 @@ class UnderWay:
             if kept is not None and asked.reply.resumable and not work.done():
                 asked.ctx.trace.rule("LM-RESUME")
                 lingers = True
-                self._replays.lingering(kept, work, lambda: self._over(where, work))
+                self._replays.lingering(kept, work, lambda: self._ended(where, work))
                 raise
             if not work.cancelled() or (own := asyncio.current_task()) is None or own.cancelling():
                 work.cancel()
@@ -63,6 +69,18 @@ class UnderWay:
         work = self._work.get((session_id, request_id))
         if work is not None:
             work.cancel()
+
+    def _ended(self, where: tuple[str, bytes], work: Work) -> bytes | None:
+        """Take it that a request is over whose client had left; give its error if it failed."""
+        self._over(where, work)
+        exc = None if work.cancelled() else work.exception()
+        if not isinstance(exc, Exception):
+            return None
+        fault = fault_of(exc)
+        if fault is None:
+            log.error("a request failed whose client had left", exc_info=exc)
+            fault = internal()
+        return write_error(where[1], fault.code, fault.message, fault.data)
 
     def _over(self, where: tuple[str, bytes], work: Work) -> None:
         if self._work.get(where) is work:

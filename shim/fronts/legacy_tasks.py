@@ -24,7 +24,7 @@ from shim.fronts.vouching import Vouching
 from shim.hub import rawjson
 from shim.hub.facts import CALL
 from shim.hub.status import TERMINAL
-from shim.ledger.records import AskRow, InputState, SessionRow, TaskRow
+from shim.ledger.records import EVERY_STATE, AskRow, SessionRow, TaskRow
 from shim.tasks.handback import Exchange
 from shim.tasks.idempotency import Idempotency
 from shim.tasks.promote import is_promoted, listed, promotes
@@ -176,8 +176,7 @@ class LegacyTasks:
     async def _answer(self, asked: Asked) -> web.StreamResponse:
         row = await self._hub.own(asked)
         responses = await self._hub.responses(asked, row)
-        states: tuple[InputState, ...] = ("outstanding", "answered", "delivered", "closed")
-        known = {one.key for one in await self._ledger.inputs(row.pk, states)}
+        known = {one.key for one in await self._ledger.inputs(row.pk, EVERY_STATE)}
         if self._relayed(asked, row) and not known & responses.keys():
             return await self.recording.relay(asked, row)
         return await self._hub.answer(asked, row, responses)

@@ -14,12 +14,12 @@ from shim.audit.trace import Trace
 from shim.hub import rawjson
 from shim.hub.status import TERMINAL, Status
 from shim.hub.task import Task
-from shim.ledger.records import InputRow, InputState, TaskRow
+from shim.ledger.records import EVERY_STATE, InputRow, TaskRow
 from shim.tasks.answers import Delivery, as_response
 from shim.tasks.room import Room
 from shim.tasks.terminal import End, error
 from shim.upstreams.base import Context, Question
-from shim.wire.errors import INTERNAL, METHOD_NOT_FOUND
+from shim.wire.errors import INTERNAL, METHOD_NOT_FOUND, ClientFault
 from shim.wire.questions import KIND_OF, declined, question_params
 
 
@@ -73,7 +73,7 @@ class Questions:
             await question.refuse(METHOD_NOT_FOUND, f"the client that made the task did not declare {kind}")
             ctx.trace.loss("ML-UPDATE", kind)
             return
-        stored = await self._store(
+        full = await self._store(
             ctx,
             row,
             kind,
@@ -83,10 +83,8 @@ class Questions:
             session_id=question.session_id,
             key=None,
         )
-        if not stored:
-            await question.refuse(
-                METHOD_NOT_FOUND, "too many questions of one task (limits.questions_per_task)"
-            )
+        if full is not None:
+            await question.refuse(METHOD_NOT_FOUND, f"too many questions wait for answers ({full})")
 
     async def withdrawn(self, session_id: str, request_id: bytes) -> None:
         """Close a question that the server called off, unless it was answered: then that is on its way."""
@@ -186,8 +184,7 @@ class Questions:
         self, ctx: Context, row: TaskRow, responses: Mapping[str, bytes], *, by: str = "update"
     ) -> Claim:
         """Store the first answer to each outstanding question, for whoever brings it to the server."""
-        states: tuple[InputState, ...] = ("outstanding", "answered", "delivered", "closed")
-        known = {one.key: one for one in await self._room.ledger.inputs(row.pk, states)}
+        known = {one.key: one for one in await self._room.ledger.inputs(row.pk, EVERY_STATE)}
         claim = Claim([], {})
         for key, raw in responses.items():
             asked = known.get(key)
@@ -242,33 +239,34 @@ class Questions:
         upstream_id: bytes | None,
         session_id: str | None,
         key: str | None,
-    ) -> bool:
-        """Write a question down and show it; False when the task has too many."""
+    ) -> str | None:
+        """Write a question down and show it; gives the bound that leaves no room for it, if one does."""
         ledger = self._room.ledger
         while True:
-            known = await ledger.inputs(row.pk, ("outstanding", "answered", "delivered", "closed"))
+            known = await ledger.inputs(row.pk, EVERY_STATE)
             if len(known) >= self._room.config.limits.questions_per_task:
-                ctx.trace.denied("limit")
-                ctx.trace.reached("limits.questions_per_task")
-                return False
+                return _full(ctx, "limits.questions_per_task")
             asked = InputRow(
                 task_pk=row.pk, key=key or f"{kind}-{len(known) + 1}", method=method, params=params,
                 kind=kind, upstream_id=upstream_id, session_id=session_id,
                 asked_ms=self._room.clock.now_ms(), state="outstanding", response=None, by=None,
             )  # fmt: skip
-            stored = await ledger.add_input(asked)
+            try:
+                stored = await ledger.add_input(asked)
+            except ClientFault as fault:
+                return _full(ctx, fault.limit or "")
             if key is not None or stored.upstream_id == upstream_id:
                 break  # else a question that came on another stream took the key
         if any(_superseded(one, asked) for one in known):
             detail = "asked another question under the id of one that is open; the first was closed"
             ctx.trace.event("upstream.invalid", rule="ML-INPUT", detail=detail)
         if stored.state != "outstanding":
-            return True
+            return None
         self.asked_after_all(row.pk)
         if stored is asked or stored.asked_ms == asked.asked_ms:
             ctx.trace.event("input.asked", task_id=row.task_id, key=stored.key, kind=kind)
         await self._observe(row, Status.INPUT_REQUIRED, row.status_message)
-        return True
+        return None
 
     async def _settle(self, row: TaskRow) -> None:
         """Show the task as working again once nothing is outstanding."""
@@ -282,6 +280,12 @@ class Questions:
             poll_interval_ms=row.poll_interval_ms, now_ms=self._room.clock.now_ms(),
         )  # fmt: skip
         self._room.changes.publish(row.pk)
+
+
+def _full(ctx: Context, limit: str) -> str:
+    ctx.trace.denied("limit")
+    ctx.trace.reached(limit)
+    return limit
 
 
 def _superseded(one: InputRow, asked: InputRow) -> bool:

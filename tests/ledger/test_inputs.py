@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from shim.ledger.records import InputRow
+from shim.ledger.records import EVERY_STATE, InputRow
 from shim.ledger.sqlite import SqliteLedger
-from tests.ledger.support import EVERY_STATE, ledger_at, new_input, new_task, on_disk
+from tests.ledger.support import ledger_at, new_input, new_task, on_disk
 
 
 async def test_a_question_comes_back_as_it_was_written(ledger: SqliteLedger) -> None:

@@ -24,10 +24,13 @@ class RequestLog:
 
     def begin(self, headers: CIMultiDictProxy[str]) -> Trace:
         """Give the trace of a request that has come."""
-        return Trace.incoming(self.sink, headers, self.activity)
+        trace = Trace.incoming(self.sink, headers)
+        self.activity.began(trace)
+        return trace
 
     def end(self, trace: Trace) -> None:
         """Write down and count a request that was answered or left."""
+        self.activity.ended(trace)
         trace.finish()
         if trace.fault is not None:
             self.notices.warn(

@@ -21,16 +21,18 @@ from shim.hub.facts import UPDATED
 from shim.ledger.records import SessionRow, TaskRow
 from shim.recent import Recent
 from shim.tasks.answers import as_response
+from shim.tasks.handback import Exchange
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Context, Question, Upstream
 from shim.wire.envelope import related_task_of, strip_related_task, with_related_task
 from shim.wire.errors import UpstreamFault
+from shim.wire.http import SERVER_ERROR
 from shim.wire.jsonrpc import Notification, Request, Response, read_upstream, write_message, write_request
+from shim.wire.methods import CANCELLED
 from shim.wire.questions import legacy_question
 
 _REMEMBERED = 10_000
 _CREATE_S = 1
-_SERVER_ERROR = 500
 _TASKS_OF_A_SESSION = 1_000
 
 
@@ -72,12 +74,12 @@ class Passing:
 
     def tap(
         self, ctx: Context, session: SessionRow | None, dialect: Dialect,
-        *, row: TaskRow | None = None, alone: bool = False,
+        *, row: TaskRow | None = None, alone: bool = False, exchange: Exchange | None = None,
     ) -> Tap | None:  # fmt: skip
         """Give what looks at a relayed stream.
 
-        `row` is the task whose result the stream carries. `alone` is for the GET stream, where a question
-        that names no task is taken for the session's one open task's.
+        `exchange` is the call whose stream it is, `row` the task whose result the stream carries. `alone` is
+        for the GET stream, where a question that names no task is taken for the session's one open task's.
         """
         if session is None:
             return None
@@ -89,14 +91,17 @@ class Passing:
             if isinstance(message, Response):
                 return None
             if isinstance(message, Request):
-                return await self._question(message, ctx, session, dialect, row=row, alone=alone)
+                return await self._question(
+                    message, ctx, session, dialect, row=row, alone=alone, exchange=exchange
+                )
             source = self._upstream.dialect
             announces = message.method in {UPDATED, source.methods.status_notification}
             if dialect.name != source.name and announces:
                 ctx.trace.loss("LL-1", message.method)  # a hint that polls make up for
                 return DROPPED
-            if message.method == "notifications/cancelled":  # of its own question: the client's are not here
+            if message.method == CANCELLED:  # of its own question: the client's are not here
                 withdrawn = message.params.get("requestId", b"")
+                self._tasks.hand_back.settled(session.session_id, withdrawn)
                 await self._tasks.questions.withdrawn(session.session_id, withdrawn)
             return await self._notice(message, ctx, session, alone=alone)
 
@@ -111,6 +116,7 @@ class Passing:
         """
         asked = await self._ledger.input_by_upstream_id(session.session_id, message.id or b"")
         if asked is None:
+            self._tasks.hand_back.settled(session.session_id, message.id or b"")
             return None
         row = await self._ledger.own_task(asked.task_pk)
         message = await self.names.inwards(message, ctx)
@@ -136,7 +142,7 @@ class Passing:
             answer = None
             if message.result is None:
                 raise
-        if message.result is not None and (answer is None or answer.status >= _SERVER_ERROR):
+        if message.result is not None and (answer is None or answer.status >= SERVER_ERROR):
             self._tasks.questions.deliver(row, kept)
             return reply.empty(202)
         await self._ledger.deliver_input(row.pk, asked.key)
@@ -154,13 +160,14 @@ class Passing:
 
     async def _question(
         self, message: Request, ctx: Context, session: SessionRow, dialect: Dialect,
-        *, row: TaskRow | None, alone: bool,
+        *, row: TaskRow | None, alone: bool, exchange: Exchange | None,
     ) -> bytes | None:  # fmt: skip
         owner = await self._owner(message, session, row=row, alone=alone)
         if owner is None and await self._after_creates(session):
             # the server may ask before it hands the task out; one that waits for the answer is not waited for
             owner = await self._owner(message, session, row=row, alone=alone)
         if owner is None:
+            self._tasks.hand_back.asked(session.session_id, message.id, exchange)
             return await self._renamed(message, session)
         ctx.trace.rule("LL-ROUTE")
         await self._tasks.questions.question(

@@ -186,7 +186,7 @@ class Observer:
         except TaskUnknown:
             return None
         except SessionLost:
-            raise UpstreamFault(-32603, "the upstream lost the session while it was asked", 502) from None
+            raise UpstreamFault("the upstream lost the session while it was asked") from None
         except (CodecError, RawJsonError) as exc:
             raise _unreadable(ctx, exc) from exc
         finally:  # the look took a place in a session once more

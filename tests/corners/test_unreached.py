@@ -12,7 +12,8 @@ from aiohttp.client_reqrep import ConnectionKey
 from structlog.testing import capture_logs
 
 from shim.app import running
-from shim.upstreams.http import Limits, Link, NeverSent
+from shim.upstreams.broken import NeverSent
+from shim.upstreams.http import Limits, Link
 from tests.client import ModernClient
 from tests.corners.ml import ALICE
 from tests.scripted import Broken, Scripted

@@ -153,10 +153,11 @@ class ModernRelay:
         row = await self._owned(asked)
         if not self._relayed(row):
             return await self._by_hub(asked)
-        self._tasks.room.ledger.touch(row.pk, self._tasks.room.clock.now_ms())
+        began_ms = self._tasks.room.clock.now_ms()
+        self._tasks.room.ledger.touch(row.pk, began_ms)
 
         async def seen(response: Response) -> bytes | None:
-            return await self._seen.shown(asked, row, response)
+            return await self._seen.shown(asked, row, response, began_ms=began_ms)
 
         return await self._pass(asked, tap=of_answer(asked, seen))
 

@@ -28,7 +28,18 @@ _RELEASE = (
     "WHERE task_pk = ? AND key = ? AND state = 'answered'"
 )
 _WITHDRAW = (
-    "UPDATE input SET state = 'closed' WHERE task_pk = ? AND key = ? AND state = 'outstanding' RETURNING n"
+    "UPDATE input SET state = 'closed', withdrawn_ms = ? "
+    "WHERE task_pk = ? AND key = ? AND state = 'outstanding' AND asked_ms < ? RETURNING n"
+)
+# the end of a task is final: nothing is asked after it
+_WITHDRAWN = (
+    "task_pk = ? AND key = ? AND state = 'closed' AND withdrawn_ms < ? "
+    "AND NOT EXISTS (SELECT 1 FROM task WHERE task.pk = input.task_pk AND task.ended_ms IS NOT NULL)"
+)
+_UNASK_AGAIN = f"DELETE FROM ask WHERE (task_pk, key) IN (SELECT task_pk, key FROM input WHERE {_WITHDRAWN})"  # noqa: S608
+_ASK_AGAIN = (
+    "UPDATE input SET state = 'outstanding', withdrawn_ms = NULL, method = ?, params = ?, kind = ?, "  # noqa: S608
+    f"asked_ms = ? WHERE {_WITHDRAWN} RETURNING n"
 )
 _UNASK = "DELETE FROM ask WHERE task_pk = ? AND key = ?"
 _DELIVER = "UPDATE input SET state = 'delivered' WHERE task_pk = ? AND key = ? AND state = 'answered'"
@@ -77,9 +88,15 @@ class Inputs(Part):
         """Ask again, at once and under an id of its own: the upstream would not have the answer."""
         await self._change(task_pk, (_RELEASE, (task_pk, key)), (_UNASK, (task_pk, key)))
 
-    async def withdraw_input(self, task_pk: int, key: str) -> bool:
-        """Close a question that nobody has answered; False where somebody has."""
-        return await self._change(task_pk, (_WITHDRAW, (task_pk, key)))
+    async def withdraw_input(self, task_pk: int, key: str, *, now_ms: int, asked_before_ms: int) -> bool:
+        """Close a question that was asked before a time; False where somebody has answered it."""
+        return await self._change(task_pk, (_WITHDRAW, (now_ms, task_pk, key, asked_before_ms)))
+
+    async def ask_again(self, asked: InputRow, *, withdrawn_before_ms: int) -> bool:
+        """Open a question anew that was withdrawn before a time, as if never sent; False for any other."""
+        withdrawn = (asked.task_pk, asked.key, withdrawn_before_ms)
+        values = (asked.method, asked.params, asked.kind, asked.asked_ms, *withdrawn)
+        return await self._change(asked.task_pk, (_UNASK_AGAIN, withdrawn), (_ASK_AGAIN, values))
 
     async def close_inputs(self, task_pk: int) -> None:
         """Close what is not delivered (INPUT-END)."""

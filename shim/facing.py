@@ -1,6 +1,6 @@
 """The fronts of a server: one for each era of clients, by what the server speaks."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, field
 
 from shim.behind import SEP_2663
@@ -52,22 +52,37 @@ class Facing:
     epoch: InitVar[int]
     resolver: Resolver
     streams: OpenStreams
-    get_streams: Streams = field(init=False, default_factory=Streams)
+    get_streams: Streams = field(init=False)
     events: EventIds = field(init=False)
     asking: Asking = field(init=False)
+    _made: dict[tuple[str, Upstream], Front] = field(init=False, default_factory=dict)
+    """What was put before a speaker, by its kind: it knows what is open, and what clients come back to."""
 
     def __post_init__(self, epoch: int) -> None:
+        self.get_streams = Streams(self.tasks.room.budget)
         self.events = EventIds(epoch)
         self.asking = Asking(self.config, self.tasks, self.ids, self.events, self.get_streams)
 
     def fronts(self, stand: Stand) -> Mapping[Era, Front]:
-        """Put a front for each era before the speaker that serves it."""
+        """Put a front for each era before the speaker that serves it: the one there was, if it had one.
+
+        So a server that turns back finds its clients' streams and calls as they were (ERA-PROBE).
+        """
         main, relayed = stand.behind.main, stand.behind.relayed
         vouches = stand.authority.vouches
+        if relayed is None:
+            legacy = self._once("hosted", main, lambda: self._hosted(main, vouches))
+        else:
+            legacy = self._once("relayed", relayed, lambda: self._relayed(relayed, vouches))
         return {
-            Era.MODERN: self._modern(main, vouches),
-            Era.LEGACY: self._hosted(main, vouches) if relayed is None else self._relayed(relayed, vouches),
+            Era.MODERN: self._once("modern", main, lambda: self._modern(main, vouches)),
+            Era.LEGACY: legacy,
         }
+
+    def _once(self, kind: str, upstream: Upstream, make: Callable[[], Front]) -> Front:
+        if (kind, upstream) not in self._made:
+            self._made[kind, upstream] = make()
+        return self._made[kind, upstream]
 
     def _modern(self, upstream: Upstream, vouches: VouchBook) -> Front:
         """Give the front that serves modern clients by the hub (ML), or passes them through (MM)."""
@@ -104,7 +119,7 @@ class Facing:
         config, tasks, ledger, clock = self.config, self.tasks, self.tasks.room.ledger, self.tasks.room.clock
         asking, streams, events = self.asking, self.get_streams, self.events
         vouching = Vouching(vouches, upstream)
-        listening, replays = Listening(upstream, ledger, clock), Replays(config, tasks.room, events)
+        listening, replays = Listening(config, upstream, ledger, clock), Replays(config, tasks.room, events)
         return HostedFront(
             config, upstream,
             detector=Detector(config, self.dialects, ledger),

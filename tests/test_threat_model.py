@@ -50,12 +50,15 @@ async def test_what_a_client_states_makes_no_line_of_its_own(
             if isinstance(client, LegacyClient):
                 await client.initialize()
             await client.call(EVIL)
-            await client.tasks("get", EVIL, headers={"X-Request-Id": "a b"})
+            for forged in ("a b", '"},{"event":"denied', "x" * 65, "\u2028", "-x"):
+                await client.tasks("get", EVIL, headers={"X-Request-Id": forged})
     lines = (tmp_path / "audit.jsonl").read_bytes().splitlines()
     events = [json.loads(line) for line in lines]
     assert [one["seq"] for one in events] == list(range(1, len(events) + 1))
     assert not [one for one in events if one.get("reason") == "forged"]
     assert any(one.get("tool") == EVIL for one in events)
+    named = [one["request_id"] for one in events if one.get("request_id")]
+    assert all(re.fullmatch(r"[0-9a-f]{8}-[0-9a-f]+", one) for one in named), named
     said = capfd.readouterr()
     assert "\x1b[31mred" not in said.out + said.err
     assert not [line for line in (said.out + said.err).splitlines() if line.startswith('{"event":"denied"')]

@@ -13,6 +13,7 @@ import structlog
 from shim.app import App, running
 from shim.audit.log import set_up
 from shim.cli.common import config_option, operator_errors, read_config
+from shim.cli.own_process import bound_process
 from shim.clock import SystemClock
 from shim.config import Config, ConfigError, load_config
 from shim.systemd import ServiceManager
@@ -41,6 +42,7 @@ def serve(
     overrides = {"upstream": upstream, "listen": listen, "ledger": ledger, "audit": audit}
     config = read_config(config_file, overrides)
     set_up(config.log.level, config.log.format)
+    bound_process()
     asyncio.run(_serve(config, lambda: load_config(config_file, os.environ, overrides)))
 
 

@@ -15,6 +15,7 @@ from pydantic import SecretStr
 from shim.app import running
 from shim.audit.log import set_up
 from shim.cli.common import config_option, operator_errors, read_config
+from shim.cli.own_process import bound_process
 from shim.config import Config
 from shim.config.identity import ApiKeyIdentity
 from shim.pipe.relayed import Relayed
@@ -42,6 +43,7 @@ def stdio(config_file: Path | None, upstream: str | None, ledger: Path | None, a
     """
     config = read_config(config_file, {"upstream": upstream, "ledger": ledger, "audit": audit})
     set_up(config.log.level, config.log.format)
+    bound_process()
     asyncio.run(_run(config))
 
 

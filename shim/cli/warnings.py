@@ -211,8 +211,9 @@ def _own_file(path: Path) -> Iterator[str]:
     """Warn of a file of the shim's own that anyone else has a right to."""
     yield from _open_to(path, _ANYONE_ELSE)
     folder = _mode(path.parent)
-    if folder & stat.S_IWOTH and not folder & stat.S_ISVTX:
-        yield f"anyone may put other files into {path.parent}: chmod o-w it"
+    sticky = folder & stat.S_ISVTX and _mode(path)  # which keeps what is there, not what is still to be made
+    if folder & stat.S_IWOTH and not sticky:
+        yield f"anyone may put another file, or a link, at {path}: use a folder that is not open to all"
 
 
 def _open_to(path: Path, those: int) -> Iterator[str]:

@@ -174,7 +174,8 @@ class Sessions(Section):
     total: Count = 4096
     """Sessions in all; at the limit a call is a 503."""
     idle_ms: SomeMs = 600_000
-    """Milliseconds an unused session is kept."""
+    """Milliseconds an unused session is kept, and after which, again and again, an open task is looked at
+    that no client asks for: it may have ended, and need its session no more (DUR-6)."""
     spares: Annotated[int, Field(ge=0, le=16)] = 1
     """Sessions kept ready for a caller's next task."""
     close: bool = False

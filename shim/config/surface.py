@@ -268,9 +268,11 @@ class Limits(Section):
     poll_burst: Count = 10_000
     """Such looks that a caller may make at once when it made none for a while."""
     buffer_bytes: Bytes = 268_435_456
-    """Bytes of all requests, upstream answers and kept or queued messages that are in memory at a time. At
-    the limit a request is a 503, an upstream's answer fails its request alone, the oldest kept stream
-    cannot be taken up, and a subscription that lags is disconnected."""
+    """Bytes of all requests, upstream answers, questions of calls and kept or queued messages that are in
+    memory at a time. At the limit a request is a 503, as is a call that asks something (it is ended
+    upstream), an upstream's answer fails its request alone, what is kept for a repeated retry goes, the
+    oldest kept stream cannot be taken up, and a subscription or session's stream that lags is
+    disconnected."""
     sessions: Count = 20_000
     """Open sessions of all legacy clients; one that was unused for sessions.idle_ms and has no open task
     makes way for another, else that is a 503."""
@@ -295,7 +297,8 @@ class Limits(Section):
     """Tasks and resources that one subscription, or a legacy session of the shim's, may name; more is a
     -32602 (ML-LISTEN, LM-LOCAL)."""
     queue_per_stream: Count = 1000
-    """Announcements that wait for a subscription's client; with more it is disconnected (ML-LISTEN)."""
+    """Announcements that wait for the client of a subscription, or of a legacy session that the shim serves;
+    with more it is disconnected (ML-LISTEN, LM-STREAM)."""
     replay_events: Count = 1000
     """Messages kept of one stream; of more the oldest are not sent again (LM-RESUME)."""
     replay_bytes: Bytes = 16_777_216

@@ -154,7 +154,6 @@ class ModernRelay:
         if not self._relayed(row):
             return await self._by_hub(asked)
         began_ms = self._tasks.room.clock.now_ms()
-        self._tasks.room.ledger.touch(row.pk, began_ms)
 
         async def seen(response: Response) -> bytes | None:
             return await self._seen.shown(asked, row, response, began_ms=began_ms)

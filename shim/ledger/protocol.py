@@ -114,8 +114,14 @@ class Ledger(Protocol):
     ) -> list[TaskRow]:
         """Give tasks that have not ended, oldest first, for the shim's own work."""
 
-    async def abandoned_tasks(self, before_ms: int, *, stage: int, after: int, limit: int) -> list[TaskRow]:
-        """Give open tasks that no client touched since, from above the key `after`; not those at `stage`."""
+    async def open_among(self, pks: Sequence[int]) -> set[int]:
+        """Give which of these tasks have not ended, in one read."""
+
+    async def untouched_tasks(self, before_ms: int, *, below: int, after: int, limit: int) -> list[TaskRow]:
+        """Give open tasks that no client touched since, from above the key `after`, in stages under `below`.
+
+        A stage is what was done about an abandoned task (DUR-6).
+        """
 
     async def set_abandoned(self, pk: int, stage: int) -> None:
         """Note what was done about an abandoned task; the next touch takes it back (DUR-6)."""
@@ -152,6 +158,9 @@ class Ledger(Protocol):
 
     async def idle_sessions(self, upstream: str, *, limit: int) -> list[SessionRow]:
         """Give open sessions of legacy clients at an upstream that have no open task."""
+
+    async def unused_sessions(self, upstream: str, before_ms: int, *, limit: int) -> list[SessionRow]:
+        """Give open sessions of the shim's own at an upstream, unused since, that hold no open task."""
 
     async def connected(self) -> list[Connected]:
         """Count the sessions that legacy clients have open, by caller and client."""

@@ -30,10 +30,17 @@ _KEYED = """
 DELETE FROM keyed WHERE (caller, key) IN (
     SELECT caller, key FROM keyed WHERE created_ms <= :now - :idempotency LIMIT :limit)
 """
+# a session stays while a task that lives in it, or that its client made, has not ended
 _SESSIONS = """
 DELETE FROM session WHERE session_id IN (
-    SELECT session_id FROM session WHERE used_ms <= :now - :session
-        AND NOT EXISTS (SELECT 1 FROM task WHERE task.session_id = session.session_id AND ended_ms IS NULL)
+    SELECT session_id FROM (
+        SELECT session_id, caller FROM session WHERE used_ms <= :now - :session
+        UNION ALL
+        SELECT session_id, caller FROM session WHERE closed = 1 AND used_ms <= :now - :tombstone) AS old
+    WHERE NOT EXISTS (SELECT 1 FROM task WHERE task.session_id = old.session_id AND ended_ms IS NULL)
+        AND NOT EXISTS (
+            SELECT 1 FROM task INDEXED BY task_open_of
+            WHERE task.caller = old.caller AND client_session = old.session_id AND ended_ms IS NULL)
     LIMIT :limit)
 RETURNING session_id
 """

@@ -116,6 +116,16 @@ class Sessions(Part):
         )  # fmt: skip
         return [rows.session(row) for row in found]
 
+    async def unused_sessions(self, upstream: str, before_ms: int, *, limit: int) -> list[SessionRow]:
+        """Give open sessions of the shim's own at an upstream, unused since, that hold no open task."""
+        found = await self._db.read(
+            f"SELECT {_COLUMNS} FROM session WHERE used_ms < ? AND upstream = ? AND side = 'pool' "  # noqa: S608
+            "AND closed = 0 AND NOT EXISTS "
+            "(SELECT 1 FROM task WHERE task.session_id = session.session_id AND ended_ms IS NULL) LIMIT ?",
+            before_ms, upstream, limit,
+        )  # fmt: skip
+        return [rows.session(row) for row in found]
+
     async def connected(self) -> list[Connected]:
         """Count the sessions that legacy clients have open, by caller and client."""
         found = await self._db.read(_CONNECTED)

@@ -35,7 +35,7 @@ class SqliteLedger(Tasks, Sessions, Inputs, Asks, Calls, Keyed):
         Tasks.__init__(self, db, cache_rows=cache_rows, cache_bytes=cache_bytes)
         Sessions.__init__(self, db, cache_rows=cache_rows)
         Inputs.__init__(self, db, cache_rows=cache_rows, cache_bytes=cache_bytes)
-        self._lock = FileLock(path.with_name(path.name + ".lock"), clock)
+        self._lock = FileLock(path, clock)
         self._lock_wait_ms = lock_wait_ms
 
     async def open(self) -> None:

@@ -39,10 +39,11 @@ _RENAMED = (
     f"SELECT {rows.TASK} FROM task INDEXED BY task_renamed "  # noqa: S608
     "WHERE upstream = ? AND upstream_task_id = ? AND task_id <> upstream_task_id"
 )
-_ABANDONED = (
+_UNTOUCHED = (
     f"SELECT {rows.TASK} FROM task "  # noqa: S608
     "WHERE ended_ms IS NULL AND touched_ms <= ? AND abandoned < ? AND pk > ? ORDER BY pk LIMIT ?"
 )
+_OPEN_AMONG = "SELECT pk FROM task WHERE ended_ms IS NULL AND pk IN (SELECT value FROM json_each(?))"
 _RESULTS = "SELECT pk, result FROM task WHERE result IS NOT NULL AND pk IN (SELECT value FROM json_each(?))"
 _NEWEST_FIRST = "ORDER BY pk DESC LIMIT ?"
 _ABOVE_ALL = 2**63 - 1
@@ -239,9 +240,13 @@ class Tasks(Part):
         )  # fmt: skip
         return [rows.task(row) for row in found]
 
-    async def abandoned_tasks(self, before_ms: int, *, stage: int, after: int, limit: int) -> list[TaskRow]:
-        """Give open tasks that no client touched since, from above the key `after`; not those at `stage`."""
-        found = await self._db.read(_ABANDONED, before_ms, stage, after, limit)
+    async def open_among(self, pks: Sequence[int]) -> set[int]:
+        """Give which of these tasks have not ended, in one read."""
+        return {pk for [pk] in await self._db.read(_OPEN_AMONG, json.dumps(pks))}
+
+    async def untouched_tasks(self, before_ms: int, *, below: int, after: int, limit: int) -> list[TaskRow]:
+        """Give open tasks that no client touched since, from above the key `after`, in earlier stages."""
+        found = await self._db.read(_UNTOUCHED, before_ms, below, after, limit)
         return [rows.task(row) for row in found]
 
     async def set_abandoned(self, pk: int, stage: int) -> None:

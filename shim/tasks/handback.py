@@ -42,6 +42,7 @@ class HandBack:
     def __init__(self, room: Room) -> None:
         self._room = room
         self._open: set[Waiting] = set()
+        self._wakes: set[asyncio.Event] = set()
         self.stopping = asyncio.Event()
         """Set once nobody is to wait for a task any more."""
 
@@ -60,9 +61,25 @@ class HandBack:
         finally:
             self._open.discard(one)
 
+    @property
+    def waited_for(self) -> Iterator[int]:
+        """The keys of the tasks whose exchange is passed through."""
+        return (one.row.pk for one in self._open)
+
+    @contextmanager
+    def waking(self, wake: asyncio.Event) -> Iterator[None]:
+        """Set an event when the shim stops."""
+        self._wakes.add(wake)
+        try:
+            yield
+        finally:
+            self._wakes.discard(wake)
+
     async def all(self) -> None:
         """Call off what cannot be resumed, and let go who waits for the hub; from now on nothing is begun."""
         self.stopping.set()
+        for wake in self._wakes:
+            wake.set()
         await asyncio.gather(*(self._call_off(one) for one in self._open if not one.resumable()))
 
     async def _call_off(self, one: Waiting) -> None:

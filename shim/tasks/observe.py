@@ -40,12 +40,16 @@ class Observer:
         self._results = results
         self._questions = questions
         self._seen: Recent[int, _Seen] = Recent(_REMEMBERED)
-        self._flights: dict[tuple[int, str], asyncio.Task[TaskRow]] = {}
+        self._flights: dict[int, dict[str, asyncio.Task[TaskRow]]] = {}
         self._unknown_since: Recent[int, float] = Recent(_REMEMBERED)
 
     def forget(self, pk: int) -> None:
-        """Let the next reader ask upstream: an update or a cancel came in between."""
+        """Let the next reader ask upstream: an update or a cancel came in between.
+
+        A look that is under way began before it, so that nobody joins it any more.
+        """
         self._seen.pop(pk, None)
+        self._flights.pop(pk, None)
 
     async def current(self, ctx: Context, row: TaskRow) -> TaskRow:
         """Give the task as it is now. Raises ShimError."""
@@ -57,13 +61,22 @@ class Observer:
         if seen is not None and self._fresh(row, seen):
             return replace(row, last_updated_at=seen.last_updated_at)
         # a second credential of the same caller is no reader of the first one's flight (OWN-VOUCH)
-        key = (row.pk, ctx.caller.credential.fingerprint if ctx.caller.credential else "")
-        flight = self._flights.get(key)
+        whose = ctx.caller.credential.fingerprint if ctx.caller.credential else ""
+        flights = self._flights.setdefault(row.pk, {})
+        flight = flights.get(whose)
         if flight is None:
             flight = asyncio.create_task(self._observe(ctx, row), name=f"observe {row.pk}")
-            self._flights[key] = flight
-            flight.add_done_callback(lambda _: self._flights.pop(key, None))
+            flights[whose] = flight
+            flight.add_done_callback(lambda _: self._landed(row.pk, flights, whose))
         return await asyncio.shield(flight)
+
+    def _landed(self, pk: int, flights: dict[str, asyncio.Task[TaskRow]], whose: str) -> None:
+        """Let go of a look that is over; what one from before a `forget` saw counts no more."""
+        del flights[whose]
+        if self._flights.get(pk) is not flights:
+            self._seen.pop(pk, None)
+        elif not flights:
+            del self._flights[pk]
 
     async def take(
         self, ctx: Context, row: TaskRow, reading: Reading, *, began_ms: int | None = None
@@ -112,10 +125,14 @@ class Observer:
         )
         self._note(row, observed, ctx=ctx)
         await self._questions.close(observed.row)
-        await room.holder(row).ended(observed.row)
-        await self._results.drop(row.pk)
+        await self._let_go(observed.row)
         room.changes.ended(observed.row)
         return observed.row
+
+    async def gone(self, pk: int) -> None:
+        """Hold nothing for a task that time has taken; its session's next sweep lets go of it as well."""
+        self._questions.forget(pk)
+        await self._results.drop(pk)
 
     async def missed(self, ctx: Context, row: TaskRow) -> TaskRow:
         """Act on an upstream that does not know the task: lost only when said twice (ML-SESSION-LOST).
@@ -129,6 +146,7 @@ class Observer:
         if row.max_ttl_ms is not None and now_ms > row.first_seen_ms + row.max_ttl_ms:
             self._unknown_since.pop(row.pk, None)
             await room.ledger.expire(row.pk, now_ms)
+            await self._let_go(row)
             raise task_expired()
         since = self._unknown_since.setdefault(row.pk, room.clock.ticks_ms())
         if room.clock.ticks_ms() - since < room.config.tasks.lost_confirm_ms:
@@ -136,6 +154,11 @@ class Observer:
         fault = lost_task()
         ctx.trace.event("task.lost", task_id=row.task_id, reason="unknown_twice")
         return await self.end(row, End(Status.FAILED, error=error(fault.code, fault.message)), ctx=ctx)
+
+    async def _let_go(self, row: TaskRow) -> None:
+        """Hold nothing for a task that has ended; its stream goes first: it is called off on its session."""
+        await self.gone(row.pk)
+        await self._room.holder(row).ended(row)
 
     def _fresh(self, row: TaskRow, seen: _Seen) -> bool:
         hint = row.poll_interval_ms or self._room.config.tasks.default_poll_interval_ms
@@ -230,7 +253,7 @@ class Observer:
             age_ms = self._room.clock.now_ms() - new.first_seen_ms
             name = "task.ended" if new.status in TERMINAL else "task.status"
             trace.event(name, task_id=new.task_id, **{"from": old.status, "to": new.status}, age_ms=age_ms)
-        self.forget(old.pk)
+        self._seen.pop(old.pk, None)
         self._room.changes.publish(old.pk)
 
 

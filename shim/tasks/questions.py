@@ -240,9 +240,13 @@ class Questions:
 
     async def close(self, row: TaskRow) -> None:
         """Close the questions of a task that has ended (INPUT-END)."""
-        self.asked_after_all(row.pk)
-        self._reported.pop(row.pk, None)
+        self.forget(row.pk)
         await self._room.ledger.close_inputs(row.pk)
+
+    def forget(self, pk: int) -> None:
+        """Forget what an open task has of its own in memory."""
+        self.asked_after_all(pk)
+        self._reported.pop(pk, None)
 
     async def _store(
         self,

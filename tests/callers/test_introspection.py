@@ -132,7 +132,7 @@ async def test_what_the_provider_says_is_held_against_the_config(door: Doors, na
 BAD = {
     "down": DOWN,
     "unauthorised": Answer(b"", 401),
-    "redirect": Answer(b"", 307, {"Location": "/introspect2"}),
+    "redirect": Answer(b"", 307, {"Location": "/elsewhere"}),
     "garbage": Answer(b"<html>"),
     "list": Answer(b"[true]"),
     "oversized": Answer(b" " * 300_000),
@@ -153,6 +153,7 @@ async def test_an_outage_is_a_503_and_never_another_caller(door: Doors, name: st
         at.provider.introspection_answer = None
         assert (await at.caller(at.provider.opaque("bob"))).kind == "introspection"
     assert [type(event).__name__ for event in at.sink.events] == ["ProviderDown", "ProviderUp"]
+    assert at.provider.strayed == 0
     assert "opaque" not in str(at.sink.events)
     assert SECRET not in str(at.sink.events)
 

@@ -155,6 +155,11 @@ def test_warns_of_a_folder_where_anyone_may_put_another_file(key, folder):
     (folder / "open").chmod(0o777)
     assert key in warned(place)
     (folder / "open").chmod(0o1777)
+    assert key in warned(place)  # who is first makes it
+    (folder / "open" / "it").symlink_to(folder / "elsewhere")
+    assert key in warned(place)
+    (folder / "open" / "it").unlink()
+    (folder / "open" / "it").touch(0o600)
     assert warned(place) == []
     assert warned({**SAFE, **config}) == []
 

@@ -375,7 +375,8 @@ async def test_an_error_about_an_own_task_passes(tmp_path: Path) -> None:
 async def test_a_task_that_the_server_forgot_is_lost_or_expired(
     tmp_path: Path, later_ms: int, ends: str | None
 ) -> None:
-    async with corner(tmp_path) as mm:
+    unasked = {"idle_ms": 2 * later_ms}  # nobody looks but the client
+    async with corner(tmp_path, sessions=unasked) as mm:
         await mm.create()
         mm.upstream.on("tasks/get", Error(-32602, "Task not found", status=400))
         assert (await mm.client.tasks("get", TASK)).error["message"] == "Task not found"

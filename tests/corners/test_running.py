@@ -13,7 +13,7 @@ import pytest
 from shim.app import App, running
 from shim.audit.sink import FileSink
 from tests.client import LegacyClient, ModernClient
-from tests.corners.lm import DISCOVER, made, seen_as
+from tests.corners.lm import DISCOVER, asks, made, more, seen_as
 from tests.corners.lm import TOOLS as MODERN_TOOLS
 from tests.corners.ml import ALICE, TOOLS
 from tests.scripted import Broken, Error, Raw, Scripted, scripted, text
@@ -181,3 +181,60 @@ async def test_a_wait_for_a_result_does_not_hold_the_stop(tmp_path: Path, legacy
             await upstream.wait("tasks/get")
         assert await stream.rest() == []  # a whole answer: one that breaks off raises
     assert upstream.seen("tasks/cancel") == []
+
+
+@pytest.mark.rule("LM-PLAIN", "LM-MRTR")
+@pytest.mark.parametrize("as_task", [True, False])
+async def test_a_call_that_waits_for_an_answer_does_not_hold_the_stop(
+    tmp_path: Path, *, as_task: bool
+) -> None:
+    """No answer gets through any more, so the call ends long before `limits.shutdown_ms` is over."""
+    async with AsyncExitStack() as outlives, scripted(sessions=False) as upstream:
+        upstream.on("server/discover", DISCOVER)
+        upstream.on("tools/list", MODERN_TOOLS)
+        upstream.on("tasks/get", asks("k"))
+        upstream.on("tools/call", made("task-1") if as_task else more("k"))
+        sections: dict[str, Any] = {"upstream": {"dialect": "sep-2663"}, "limits": {"shutdown_ms": 600_000}}
+        async with running(config_for(upstream.url, tmp_path, **sections)) as app:
+            client = await outlives.enter_async_context(LegacyClient(app.url, headers=ALICE))
+            await client.initialize()
+            call = {"name": "run", "arguments": {}}
+            stream = await outlives.enter_async_context(client.stream("tools/call", call, id=7))
+            assert (await stream.message())["method"] == "elicitation/create"
+        [answer] = [one for one in await stream.rest() if "id" in one]
+    assert (answer["id"], answer["error"]["code"]) == (7, -32603)
+    assert ("tasks/list has it" if as_task else "call again") in answer["error"]["message"]
+    assert len(upstream.seen("tools/call")) == 1
+    assert not upstream.seen("tasks/cancel")
+
+
+@pytest.mark.rule("LM-PLAIN")
+async def test_a_held_call_whose_task_ends_while_the_shim_stops_is_answered(tmp_path: Path) -> None:
+    async with AsyncExitStack() as outlives, scripted(sessions=False) as upstream:
+        upstream.on("server/discover", DISCOVER)
+        upstream.on("tools/list", MODERN_TOOLS)
+        upstream.on("tools/call", made("task-1", pollIntervalMs=5))
+        stopping = asyncio.Event()
+
+        async def seen(_: Any) -> Any:
+            await stopping.wait()
+            return seen_as("task-1", "completed", result=text("done"))
+
+        upstream.on("tasks/get", seen)
+        sections: dict[str, Any] = {"upstream": {"dialect": "sep-2663"}, "limits": {"shutdown_ms": 600_000}}
+        async with running(config_for(upstream.url, tmp_path, **sections)) as app:
+            client = await outlives.enter_async_context(LegacyClient(app.url, headers=ALICE))
+            await client.initialize()
+            call = {"name": "run", "arguments": {}}
+            stream = await outlives.enter_async_context(client.stream("tools/call", call, id=7))
+            await upstream.wait("tasks/get")
+
+            async def stopped() -> None:
+                await app.tasks.hand_back.stopping.wait()
+                stopping.set()
+
+            telling = asyncio.create_task(stopped())
+        await telling
+        assert [one["result"]["content"] for one in await stream.rest() if "id" in one] == [
+            text("done")["content"]
+        ]

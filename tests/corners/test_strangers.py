@@ -270,9 +270,10 @@ async def test_a_stranger_hears_of_nothing(
         async with client.stream("subscriptions/listen", {"notifications": [EVERY]}, id=8) as stream:
             assert TASK not in json.dumps(await stream.message())
             if headers:  # its own it does hear of, the other's not
-                upstream.on("tools/call", {"task": task("own")})
-                upstream.on("tasks/create", {**FOUR_STATE, "taskId": "own"})
-                await client.call("run")
+                for made, by in (("another", await at.modern(ALICE)), ("own", client)):
+                    upstream.on("tools/call", {"task": task(made)})
+                    upstream.on("tasks/create", {**FOUR_STATE, "taskId": made})
+                    assert (await by.call("run")).result["taskId"] == made
                 assert (await stream.message())["params"]["taskId"] == "own"
             else:
                 assert [one["id"] for one in await stream.rest()] == [8]

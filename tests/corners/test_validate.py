@@ -53,6 +53,18 @@ BODIES: dict[str, tuple[bytes, int, int]] = {
     "params is a list": (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}', 400, -32600),
     "twice the same key": (b'{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}', 400, -32600),
     "a key in two cases": (b'{"jsonrpc":"2.0","id":1,"method":"ping","Method":"x"}', 400, -32600),
+    "a key in another case": (b'{"jsonrpc":"2.0","id":1,"Method":"ping"}', 400, -32600),
+    "params in another case": (b'{"jsonrpc":"2.0","id":1,"method":"ping","Params":{}}', 400, -32600),
+    "a param in another case": (
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"NAME":"run"}}',
+        400,
+        -32600,
+    ),
+    "a letter that folds": (
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"tas\xe2\x84\xaa":{}}}',
+        400,
+        -32600,
+    ),
     "doubled in params": (b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":1,"A":2}}', 400, -32600),
     "doubled in _meta": (
         b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":{"a":1,"a":2}}}',

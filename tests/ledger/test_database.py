@@ -13,7 +13,7 @@ async def test_an_empty_file_gets_the_newest_schema_once(path: Path) -> None:
         ledger = ledger_at(path, synchronous="full")
         await ledger.open()
         await ledger.close()
-        assert on_disk(path, "PRAGMA user_version") == [(5,)]
+        assert on_disk(path, "PRAGMA user_version") == [(6,)]
     tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
     names = ("ask", "call", "epoch", "input", "keyed", "session", "task")
     assert on_disk(path, tables) == [(name,) for name in names]
@@ -60,7 +60,7 @@ async def test_every_run_has_an_epoch_of_its_own(path: Path) -> None:
 async def test_a_newer_schema_is_left_alone(path: Path) -> None:
     on_disk(path, "PRAGMA user_version = 99")
     ledger = ledger_at(path)
-    with pytest.raises(LedgerError, match=r"ledger\.db: schema 99 is of a newer taskshim; this one knows 5"):
+    with pytest.raises(LedgerError, match=r"ledger\.db: schema 99 is of a newer taskshim; this one knows 6"):
         await ledger.open()
     on_disk(path, "PRAGMA user_version = 0")
     await ledger.open()  # the lock and the connections were given back
@@ -113,7 +113,7 @@ async def test_closing_writes_what_waits_and_then_nothing_more(path: Path) -> No
     await asyncio.sleep(0)
     await ledger.close()
     assert len({one.result().pk for one in waiting}) == 5
-    assert on_disk(path, "SELECT count(*) FROM task") == [(5,)]
+    assert on_disk(path, "SELECT count(*) FROM task") == [(6,)]
     with pytest.raises(LedgerError):
         await ledger.create_task(new_task("late"))
     with pytest.raises(LedgerError):

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 
 from shim.config import Config
 from shim.fronts.hosted.streams import EventIds, Streams, reached
+from shim.fronts.open_streams import unless
 from shim.hub import rawjson
 from shim.hub.status import TERMINAL
 from shim.ledger.records import AskRow, InputRow, InputState, SessionRow, TaskRow
@@ -17,7 +18,7 @@ from shim.tasks.refusal import refused
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Context
 from shim.wire.envelope import with_related_task
-from shim.wire.errors import UpstreamFault
+from shim.wire.errors import INTERNAL, UpstreamFault
 from shim.wire.ids import IdMaker
 from shim.wire.jsonrpc import Response, write_notification, write_request
 from shim.wire.questions import KIND_OF, legacy_question, question_params
@@ -116,9 +117,19 @@ class Asking:
     async def call(
         self, ctx: Context, session: SessionRow | None, requests: Mapping[str, bytes], say: Say
     ) -> dict[str, bytes]:
-        """Ask what a call asks and give the answers by key. Raises UpstreamFault for what cannot be asked."""
+        """Ask what a call asks and give the answers by key.
+
+        Raises UpstreamFault for what cannot be asked, ClientFault where there is no room for what is.
+        """
         if session is None:
             raise _cannot("a client without a session")
+        with self._tasks.room.budget.holding() as held:
+            held.add(sum(map(len, requests.values())))
+            return await self._asked_in(ctx, session, requests, say)
+
+    async def _asked_in(
+        self, ctx: Context, session: SessionRow, requests: Mapping[str, bytes], say: Say
+    ) -> dict[str, bytes]:
         waiting: dict[str, tuple[str, bytes, asyncio.Future[Response]]] = {}
         try:
             for key, raw in requests.items():
@@ -134,12 +145,25 @@ class Asking:
                 params = legacy_question(question_params(question.get("params", b"{}")), rid)
                 await say(write_request(rid, method, params), self._events.next())
             return {
-                key: as_response(ctx, kind, _answer(kind, await answer))
+                key: as_response(ctx, kind, _answer(kind, await self._given(answer)))
                 for key, (kind, _, answer) in waiting.items()
             }
         finally:
             for _, rid, _ in waiting.values():
                 self._calls.pop((session.session_id, rid), None)
+
+    async def _given(self, answer: asyncio.Future[Response]) -> Response:
+        """Wait for an answer. Raises UpstreamFault when the shim stops: no answer gets through any more."""
+
+        async def given() -> Response:
+            return await answer
+
+        response = await unless(self._tasks.hand_back.stopping, given())
+        if response is None:
+            raise UpstreamFault(
+                INTERNAL, "the shim stopped before its question was answered: call again", 503
+            )
+        return response
 
     def waits(self, session_id: str, request_id: bytes) -> bool:
         """Tell whether a plain call asked something over a session under an id."""

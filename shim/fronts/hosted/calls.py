@@ -13,13 +13,13 @@ from shim.fronts.hosted.asking import Asking
 from shim.fronts.legacy_verbs import Asked, answer
 from shim.hub import rawjson
 from shim.hub.rawjson import Members
-from shim.hub.status import TERMINAL
+from shim.hub.status import TERMINAL, Status
 from shim.ledger.records import AskRow, TaskRow
 from shim.tasks.create import has_room, no_room
 from shim.tasks.recording import record
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Created, Upstream
-from shim.wire.errors import UpstreamFault
+from shim.wire.errors import INTERNAL, UpstreamFault
 from shim.wire.hosting import legacy_result, missing_resource
 from shim.wire.jsonrpc import Notification, Response, write_error, write_result
 from shim.wire.modern import more_input, wants_tasks
@@ -117,15 +117,21 @@ class _Hold:
         self._steps = 0
 
     async def ended(self, row: TaskRow) -> TaskRow:
-        """Wait, and say what happens meanwhile. Raises ClientFault where the task has expired."""
-        asked, message = self._asked, row.status_message
-        with self._tasks.watchers.watching(row) as changed:
+        """Wait, and say what happens meanwhile. Raises ClientFault where the task has expired.
+
+        While the shim stops, a task that waits for an answer is waited for no more: none gets through.
+        Raises UpstreamFault then.
+        """
+        asked, message, hand_back = self._asked, row.status_message, self._tasks.hand_back
+        with self._tasks.watchers.watching(row) as changed, hand_back.waking(changed):
             while row.status not in TERMINAL:
                 changed.clear()
                 await self._ask(row)
                 if row.status_message != message:
                     message = row.status_message
                     await self._progress(message)
+                if hand_back.stopping.is_set() and row.status is Status.INPUT_REQUIRED:
+                    raise _stopped(row)
                 try:
                     async with asyncio.timeout(self._keepalive_s):
                         await changed.wait()
@@ -152,3 +158,8 @@ class _Hold:
             "message": rawjson.encode(message),
         }
         await self._asked.reply.notify(Notification("notifications/progress", params))
+
+
+def _stopped(row: TaskRow) -> UpstreamFault:
+    where = f"task {row.task_id} waits for an answer and goes on: tasks/list has it"
+    return UpstreamFault(INTERNAL, f"the shim stopped before the call had ended; {where}", 503)

@@ -17,7 +17,7 @@ from shim.fronts.hosted.replay import Kept, Replays
 from shim.fronts.hosted.streams import EventIds, Open, Streams
 from shim.fronts.hosted.task_news import Had, TaskNews
 from shim.fronts.open_streams import Held, OpenStreams
-from shim.fronts.reply import Reply
+from shim.fronts.reply import Reply, SlowReader
 from shim.hub.dialect import Dialect
 from shim.hub.status import TERMINAL
 from shim.ledger.records import SessionRow
@@ -81,7 +81,8 @@ class Feed:
                     await self._prime(channel, reply)
                 await self._run(channel, reply, had, held)
             except BaseException:
-                self._leave(channel)
+                # what was not kept for it cannot be told to a client that comes back
+                (self._leave if stream.overflown is None else self._end)(channel)
                 raise
             (self._leave if held.expired else self._end)(channel)
         return await reply.end_stream()
@@ -106,7 +107,7 @@ class Feed:
             if missed is not None:
                 return channel, missed
             self._end(channel)
-            stream.news.clear()  # a client that does not say where it was begins anew
+            stream.forget_news()  # a client that does not say where it was begins anew
         stream.stays = True
         listening = self._listening.run(ctx, session.session_id, stream)
         channel = self._channels[session.session_id] = _Channel(
@@ -175,7 +176,12 @@ class Feed:
             await self._follow(channel)
             await channel.news.tell(say, ask if reply is not None else None, had)
             while stream.news:
-                await say(stream.news.popleft())
+                await say(stream.next_news())
+            if stream.overflown is not None:
+                self._tasks.room.sink.reached[stream.overflown] += 1
+                if reply is None:
+                    return
+                raise SlowReader("more is announced than the client reads")
             await self._rest(stream, reply)
 
     async def _closed(self, session: SessionRow) -> bool:

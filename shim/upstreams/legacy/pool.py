@@ -146,13 +146,8 @@ class Pool:
         session.lose()
         self._forget(session)
 
-    async def sweep(self, gone: frozenset[int] = frozenset()) -> list[LegacySession]:
-        """Drop sessions that nobody used for `idle_ms`; gives them so that the caller can close them.
-
-        Tasks whose time is over hold no session: `gone`, by their ledger keys.
-        """
-        for session in self._by_id.values():
-            session.forget_tasks(gone)
+    async def sweep(self) -> list[LegacySession]:
+        """Drop sessions that nobody used for `idle_ms`; gives them so that the caller can close them."""
         before = self._clock.now_ms() - self.limits.idle_ms
         idle = [one for one in self._by_id.values() if one.free and one.idle_since_ms < before]
         for session in idle:
@@ -244,6 +239,7 @@ class Pool:
     def give_back(self, caller_kind: str, session: LegacySession) -> None:
         """Take a session back; one of a caller that equals nobody is not used a second time (OWN-NONE)."""
         session.idle_since_ms = self._clock.now_ms()
+        self._ledger.touch_session(session.id, session.idle_since_ms)
         if caller_kind == "none" and session.free:
             self._retire(session)
 

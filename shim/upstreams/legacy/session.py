@@ -146,10 +146,10 @@ class LegacySession:
         """Tasks that live here or are about to."""
         return len(self.tasks) + self.reserved
 
-    def forget_tasks(self, gone: frozenset[int]) -> None:
+    def forget_tasks(self, ended: set[int]) -> None:
         """Take it that these tasks, by their ledger keys, live nowhere any more."""
-        if gone and not gone.isdisjoint(self.tasks.values()):
-            self.tasks = {name: pk for name, pk in self.tasks.items() if pk not in gone}
+        if not ended.isdisjoint(self.tasks.values()):
+            self.tasks = {name: pk for name, pk in self.tasks.items() if pk not in ended}
 
     @property
     def free(self) -> bool:

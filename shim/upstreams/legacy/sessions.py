@@ -23,6 +23,8 @@ T = TypeVar("T")
 REMEMBERED = 10_000
 """Sessions of clients, and catalogues of callers, that are kept at hand."""
 _LATEST = "2025-11-25"
+_LEFT_AT_ONCE = 100
+"""Sessions of an earlier run that one sweep closes at most."""
 
 
 class Sessions:
@@ -140,12 +142,14 @@ class Sessions:
         elif (driven := self._driven.get(row.session_id or "")) is not None:
             driven.tasks.pop(row.upstream_task_id, None)
 
-    async def sweep(self, gone: frozenset[int], *, delete: bool) -> None:
-        """Drop idle sessions; the server is told only if the operator wants it."""
-        for session in self._driven.values():
-            session.forget_tasks(gone)
-        await self._let_go_of_driven()
-        for session in await self.pool.sweep(gone):
+    async def sweep(self, *, delete: bool) -> None:
+        """Drop idle sessions without an open task; the server is told only if the operator wants it."""
+        await self._forget_ended()
+        before_ms = self._parts.clock.now_ms() - self.pool.limits.idle_ms
+        await self._let_go_of_driven(before_ms)
+        unused = await self._ledger.unused_sessions(self._name, before_ms, limit=_LEFT_AT_ONCE)
+        left = [LegacySession(self._parts, row) for row in unused if not self._at_hand(row.session_id)]
+        for session in (*await self.pool.sweep(), *left):
             await self._ledger.close_session(session.id)
             if delete and session.wire_id is not None:
                 caller = Caller(session.row.caller, cast("Kind", session.row.caller_kind))
@@ -153,12 +157,22 @@ class Sessions:
                 if not self._parts.authority.waiting(ctx):
                     await session.delete(ctx)
 
-    async def _let_go_of_driven(self) -> None:
-        """Forget the sessions of clients that nobody used lately: who comes back finds them in the ledger."""
-        before_ms = self._parts.clock.now_ms() - self.pool.limits.idle_ms
+    async def _forget_ended(self) -> None:
+        """Let tasks that have ended hold no session, by whatever way they ended."""
+        sessions = (*self.pool, *self._driven.values())
+        held = {pk for session in sessions for pk in session.tasks.values()}
+        ended = held - await self._ledger.open_among(tuple(held)) if held else held
+        for session in sessions:
+            session.forget_tasks(ended)
+
+    async def _let_go_of_driven(self, before_ms: int) -> None:
+        """Forget the sessions of clients that nobody used since: who comes back finds them in the ledger."""
         for session in [one for one in self._driven.values() if one.free and one.idle_since_ms < before_ms]:
             del self._driven[session.id]
             await session.close()
+
+    def _at_hand(self, session_id: str) -> bool:
+        return self.pool.known(session_id) is not None or session_id in self._driven
 
     async def close(self) -> None:
         """Close the shim's own streams."""

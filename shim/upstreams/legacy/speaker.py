@@ -305,9 +305,9 @@ class LegacyUpstream:
         """Free the task's place in its session."""
         self._sessions.free(row)
 
-    async def sweep(self, gone: frozenset[int] = frozenset(), *, delete: bool) -> None:
+    async def sweep(self, *, delete: bool) -> None:
         """Drop idle sessions; the server is told only if the operator wants it."""
-        await self._sessions.sweep(gone, delete=delete)
+        await self._sessions.sweep(delete=delete)
         before_ms = self.parts.clock.ticks_ms() - self._sessions.pool.limits.idle_ms
         for key in [key for key, one in self._catalogs.items() if one.used_ms < before_ms]:
             del self._catalogs[key]

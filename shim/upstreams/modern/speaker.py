@@ -180,7 +180,7 @@ class ModernUpstream:
     async def ended(self, row: TaskRow) -> None:
         """Do nothing: the task holds nothing here."""
 
-    async def sweep(self, gone: frozenset[int] = frozenset(), *, delete: bool) -> None:  # noqa: ARG002 - of sessions
+    async def sweep(self, *, delete: bool) -> None:  # noqa: ARG002 - of sessions
         """Forget what the server said too long ago to count; there are no sessions."""
         before_ms = self.parts.clock.ticks_ms() - _FACTS_MS
         while self._facts and next(iter(self._facts.values()))[0] <= before_ms:

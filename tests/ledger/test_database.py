@@ -113,7 +113,7 @@ async def test_closing_writes_what_waits_and_then_nothing_more(path: Path) -> No
     await asyncio.sleep(0)
     await ledger.close()
     assert len({one.result().pk for one in waiting}) == 5
-    assert on_disk(path, "SELECT count(*) FROM task") == [(6,)]
+    assert on_disk(path, "SELECT count(*) FROM task") == [(5,)]
     with pytest.raises(LedgerError):
         await ledger.create_task(new_task("late"))
     with pytest.raises(LedgerError):

@@ -27,8 +27,8 @@ from tests.ledger.support import EVERY_STATE, ledger_at, new_input, new_task, se
 
 T = TypeVar("T")
 
-KEYS = st.sampled_from("kl")
-AGO_MS = st.sampled_from([0, 1, 5])
+KEYS = st.just("k")
+AGO_MS = st.sampled_from([0, 1])
 """How long ago a look at the task began."""
 BYS = ("update", "session")
 
@@ -65,7 +65,7 @@ class QuestionMachine(RuleBasedStateMachine):
     def state(self, key: str) -> str | None:
         return self.questions[key].state if key in self.questions else None
 
-    @rule(by_ms=st.sampled_from([1, 5]))
+    @rule(by_ms=st.sampled_from([1, 2]))
     def time_passes(self, by_ms: int) -> None:
         self.now_ms += by_ms
 

@@ -15,6 +15,8 @@ from shim.callers.keys import Keys
 from shim.callers.provider import Providers
 from shim.clock import Clock
 from shim.config import Config
+from shim.ledger.payloads import KEY as KEPT_BYTES
+from shim.ledger.payloads import InMemory, Payloads
 from shim.ledger.sqlite import SqliteLedger
 
 
@@ -44,17 +46,24 @@ async def listen(
 
 
 async def open_ledger(
-    stack: contextlib.AsyncExitStack, config: Config, clock: Clock, metrics: Metrics
+    stack: contextlib.AsyncExitStack, config: Config, clock: Clock, metrics: Metrics, sink: AuditSink
 ) -> SqliteLedger:
-    """Open the ledger. Raises LedgerLocked."""
+    """Open the ledger. Raises LedgerError."""
     ledger = SqliteLedger(
         config.ledger.path, clock, synchronous=config.ledger.synchronous,
         lock_wait_ms=config.ledger.lock_wait_ms, cache_rows=config.ledger.cache_rows,
-        on_batch=metrics.commit_batch.observe,
+        on_batch=metrics.commit_batch.observe, payloads=payloads_of(config, sink),
     )  # fmt: skip
     await ledger.open()
     stack.push_async_callback(ledger.close)
     return ledger
+
+
+def payloads_of(config: Config, sink: AuditSink) -> Payloads:
+    """Give where the ledger keeps what tasks carry (DUR-8)."""
+    if config.ledger.store_results:
+        return Payloads()
+    return InMemory(lambda: config.limits.kept_bytes, lambda: sink.reached.update([KEPT_BYTES]))
 
 
 def open_providers(

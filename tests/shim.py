@@ -5,6 +5,9 @@ from typing import Any
 
 from shim.config import Config
 
+DEFAULTS: dict[str, dict[str, Any]] = {}
+"""Sections that a test wants beneath all that its scenes set."""
+
 
 def config_for(url: str, folder: Path, **sections: Any) -> Config:
     """Give a config; `sections` override or add whole keys, `upstream` the upstream's."""
@@ -16,6 +19,7 @@ def config_for(url: str, folder: Path, **sections: Any) -> Config:
         "identity": {"key_file": folder / "shim.key"},
         "audit": {"path": folder / "audit.jsonl"},
     }
-    for name, values in sections.items():
-        base[name] = {**base.get(name, {}), **values}
+    for given in (DEFAULTS, sections):
+        for name, values in given.items():
+            base[name] = {**base.get(name, {}), **values}
     return Config.model_validate(base)

@@ -20,6 +20,7 @@ from shim.config import Config
 from shim.hub.status import Status
 from shim.ledger.records import InputRow, TaskRow
 from shim.ledger.sqlite import SqliteLedger
+from shim.opening import payloads_of
 
 _CALLER_CHARS = 8
 _SESSION_CHARS = 8
@@ -118,7 +119,10 @@ def prune(config_file: Path | None, ledger: Path | None) -> None:
 async def _prune(config: Config) -> tuple[int, int]:
     clock = SystemClock()
     sink = _sink(config.audit.path)
-    ledger = SqliteLedger(config.ledger.path, clock, synchronous=config.ledger.synchronous, lock_wait_ms=0)
+    ledger = SqliteLedger(
+        config.ledger.path, clock, synchronous=config.ledger.synchronous, lock_wait_ms=0,
+        payloads=payloads_of(config, sink),
+    )  # fmt: skip
     await ledger.open()
     payloads = removed = 0
     try:

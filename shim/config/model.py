@@ -54,6 +54,11 @@ class Config(Section):
             if self.cutover.shadow.tools:
                 self._shadowed(names)
         self._ends_in_order()
+        if self.tasks.promote_rerun and not self.ledger.store_results:
+            raise ValueError(
+                "tasks.promote_rerun: needs ledger.store_results, since a call that is to run once more has "
+                "to be in the file"
+            )
         same_port = self.admin.port == self.listen.port != 0
         if self.admin.enabled and same_port and self.admin.host == self.listen.host:
             raise ValueError("admin.port: must not be listen.port")

@@ -305,6 +305,10 @@ class Limits(Section):
     """Bytes kept of all streams; at the limit the oldest stream cannot be taken up (LM-RESUME)."""
     slow_reader_ms: SomeMs = 30_000
     """Milliseconds a client may not read at all before it is disconnected."""
+    kept_bytes: Bytes = 268_435_456
+    """Bytes of results, questions and answers kept in memory where ledger.store_results is false. At the
+    limit the oldest results make way, first those that a server can give again, and one that cannot be had
+    any more is a -32603; a question is refused upstream, an answer to one is a 503 (DUR-8)."""
     slow_sender_ms: SomeMs = 60_000
     """Milliseconds for a request's body to come, then it is a 408; and for the first request of a
     connection, which is closed without one."""

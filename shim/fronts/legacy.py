@@ -93,9 +93,12 @@ class LegacyFront:
         served = await self._tasks.serve(asked)
         if served is not None:
             return served
-        tap = self._tasks.passing.tap(asked.ctx, asked.session, asked.dialect)
         message = await self._tasks.passing.names.inwards(asked.message, asked.ctx)
-        return await self._relay.forward(asked.http, asked.ctx, asked.reply, write_message(message), tap=tap)
+        with self._tasks.exchange(asked.session) as exchange:
+            tap = self._tasks.passing.tap(asked.ctx, asked.session, asked.dialect, exchange=exchange)
+            return await self._relay.forward(
+                asked.http, asked.ctx, asked.reply, write_message(message), tap=tap
+            )
 
     async def _without_body(
         self,

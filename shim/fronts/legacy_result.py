@@ -34,7 +34,7 @@ async def wait_for_result(
     When the shim stops, the stream ends without an answer: an error would be taken for the task's own.
     Raises UpstreamFault for a wait that would begin then.
     """
-    if row.status not in TERMINAL:
+    if row.status not in TERMINAL or row.lacks_payload:
         if tasks.hand_back.stopping.is_set():
             raise stopping()
         await reply.open_stream()

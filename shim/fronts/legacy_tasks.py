@@ -4,6 +4,7 @@ A verb is relayed when the client speaks the upstream's dialect and asks over th
 in; the answer is looked at on the way. Otherwise the hub's verb serves it, in the client's dialect.
 """
 
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
@@ -23,7 +24,8 @@ from shim.fronts.vouching import Vouching
 from shim.hub import rawjson
 from shim.hub.facts import CALL
 from shim.hub.status import TERMINAL
-from shim.ledger.records import AskRow, InputState, SessionRow, TaskRow
+from shim.ledger.records import EVERY_STATE, AskRow, SessionRow, TaskRow
+from shim.tasks.handback import Exchange
 from shim.tasks.idempotency import Idempotency
 from shim.tasks.promote import is_promoted, listed, promotes
 from shim.tasks.service import Tasks
@@ -64,6 +66,12 @@ class LegacyTasks:
     def idempotency(self) -> Idempotency:
         """The hub's keyed calls."""
         return self._tasks.idempotency
+
+    def exchange(self, session: SessionRow | None) -> contextlib.AbstractContextManager[Exchange | None]:
+        """Note a call on a session while it is passed through."""
+        if session is None:
+            return contextlib.nullcontext()
+        return self._tasks.hand_back.passing(session.session_id)
 
     async def serve(self, asked: Asked) -> web.StreamResponse | None:
         """Answer a request that concerns tasks; None for one that does not and is relayed as it is."""
@@ -167,8 +175,7 @@ class LegacyTasks:
     async def _answer(self, asked: Asked) -> web.StreamResponse:
         row = await self._hub.own(asked)
         responses = await self._hub.responses(asked, row)
-        states: tuple[InputState, ...] = ("outstanding", "answered", "delivered", "closed")
-        known = {one.key for one in await self._ledger.inputs(row.pk, states)}
+        known = {one.key for one in await self._ledger.inputs(row.pk, EVERY_STATE)}
         if self._relayed(asked, row) and not known & responses.keys():
             return await self.recording.relay(asked, row)
         return await self._hub.answer(asked, row, responses)

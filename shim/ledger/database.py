@@ -10,7 +10,9 @@ from typing import Any, TypeVar
 
 import aiosqlite
 
+from shim.ledger.payloads import Payloads
 from shim.ledger.protocol import LedgerError
+from shim.ledger.wipe import settle
 from shim.ledger.writer import Results, Row, Statement, Values, Writer
 
 T = TypeVar("T")
@@ -22,8 +24,11 @@ _WAL_KEPT_BYTES = 64 * 1024 * 1024
 class Database:
     """One connection that writes and one that reads beside it; SQLite's errors come out as LedgerError."""
 
-    def __init__(self, path: Path, *, synchronous: str, on_batch: Callable[[int], None] | None) -> None:
+    def __init__(
+        self, path: Path, *, synchronous: str, on_batch: Callable[[int], None] | None, in_file: bool
+    ) -> None:
         self.path = path
+        self._in_file = in_file
         self._synchronous = synchronous
         self._on_batch = on_batch
         self._stack = contextlib.AsyncExitStack()
@@ -34,6 +39,7 @@ class Database:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
             writing = await self._connect()
             await _migrate(writing)
+            await settle(writing, in_file=self._in_file)
             self._reads = await self._connect()
         except (OSError, sqlite3.Error, LedgerError) as exc:
             await self._stack.aclose()
@@ -91,10 +97,11 @@ def _text(value: Any) -> Any:
 
 
 class Part:
-    """A part of the ledger; the parts share the database."""
+    """A part of the ledger; the parts share the database, and where payloads are kept."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, payloads: Payloads) -> None:
         self._db = db
+        self._payloads = payloads
 
 
 async def _migrate(db: aiosqlite.Connection) -> None:

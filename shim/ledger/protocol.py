@@ -36,7 +36,10 @@ class LedgerLocked(LedgerError):
 
 
 class Ledger(Protocol):
-    """Every write is on disk when it returns, but for the touches. All of it may raise LedgerError."""
+    """Every write is on disk when it returns, but for the touches and what is kept in memory (DUR-8).
+
+    All of it may raise LedgerError.
+    """
 
     async def open(self) -> None:
         """Lock, migrate and open. Raises LedgerLocked, LedgerError."""
@@ -103,6 +106,9 @@ class Ledger(Protocol):
 
     async def results(self, pks: Sequence[int]) -> dict[int, bytes]:
         """Give the results that tasks ended with, of those that have one, in one read."""
+
+    async def regained(self, pk: int, result: bytes | None, error: bytes | None) -> TaskRow:
+        """Keep once more, in memory, what a task ended with: the upstream gave it again (DUR-8)."""
 
     async def open_tasks_of(
         self, caller: str, *, client_session: str | None = None, limit: int
@@ -180,7 +186,8 @@ class Ledger(Protocol):
     async def add_input(self, asked: InputRow) -> InputRow:
         """Write a question down; the same one again, or another under a taken key, gives the row there is.
 
-        The same one is outstanding under the same upstream id. Another under that id closes it.
+        The same one is outstanding under the same upstream id. Another under that id closes it. One whose
+        text was lost has it again. Raises ClientFault where memory has no room for it (DUR-8).
         """
 
     async def inputs(self, task_pk: int, states: Sequence[InputState] = ("outstanding",)) -> list[InputRow]:
@@ -190,7 +197,7 @@ class Ledger(Protocol):
         """Give the question that came under an id on a session."""
 
     async def answer_input(self, task_pk: int, key: str, response: bytes, *, by: str) -> bool:
-        """Write an answer down; True only for the first one."""
+        """Write an answer down; True only for the first one. Raises ClientFault as `add_input` does."""
 
     async def deliver_input(self, task_pk: int, key: str) -> None:
         """Note that the upstream has the answer."""
@@ -241,9 +248,13 @@ class Ledger(Protocol):
         """Give a key's row."""
 
     async def idem_finish(
-        self, caller: str, key: str, *, answer: bytes | None, is_error: bool, dialect: str
-    ) -> None:
-        """Write a keyed call's answer down, and the dialect it is written in."""
+        self, caller: str, key: str, *, answer: bytes | None, is_error: bool, dialect: str,
+        handle: bytes | None = None,
+    ) -> None:  # fmt: skip
+        """Write a keyed call's answer down, and the dialect it is written in.
+
+        `handle` is the handle in it, if it is one: that is kept wherever the answer is (DUR-8).
+        """
 
     async def idem_release(self, caller: str, key: str) -> None:
         """Give a key free whose call was turned away before it ran."""

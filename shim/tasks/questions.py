@@ -14,12 +14,12 @@ from shim.audit.trace import Trace
 from shim.hub import rawjson
 from shim.hub.status import TERMINAL, Status
 from shim.hub.task import Task
-from shim.ledger.records import InputRow, InputState, TaskRow
+from shim.ledger.records import EVERY_STATE, InputRow, TaskRow
 from shim.tasks.answers import Delivery, as_response
 from shim.tasks.room import Room
 from shim.tasks.terminal import End, error
 from shim.upstreams.base import Context, Question
-from shim.wire.errors import INTERNAL, METHOD_NOT_FOUND
+from shim.wire.errors import INTERNAL, METHOD_NOT_FOUND, ClientFault
 from shim.wire.questions import KIND_OF, declined, question_params
 
 
@@ -73,7 +73,7 @@ class Questions:
             await question.refuse(METHOD_NOT_FOUND, f"the client that made the task did not declare {kind}")
             ctx.trace.loss("ML-UPDATE", kind)
             return
-        stored = await self._store(
+        full = await self._store(
             ctx,
             row,
             kind,
@@ -83,10 +83,8 @@ class Questions:
             session_id=question.session_id,
             key=None,
         )
-        if not stored:
-            await question.refuse(
-                METHOD_NOT_FOUND, "too many questions of one task (limits.questions_per_task)"
-            )
+        if full is not None:
+            await question.refuse(METHOD_NOT_FOUND, f"too many questions wait for answers ({full})")
 
     async def withdrawn(self, session_id: str, request_id: bytes) -> None:
         """Close a question that the server called off, unless it was answered: then that is on its way."""
@@ -131,7 +129,8 @@ class Questions:
         requests = task.input_requests or {}
         # one that waits for input and shows no question says nothing of those there were
         if began_ms is not None and (requests or task.status is not Status.INPUT_REQUIRED):
-            gone = [one for one in await self._room.ledger.inputs(row.pk) if _is_gone(one, requests)]
+            unanswered = await self._room.ledger.inputs(row.pk, ("outstanding", "lost"))
+            gone = [one for one in unanswered if _is_gone(one, requests)]
             if any([await self._withdraw(ctx, row, one, before_ms=began_ms) for one in gone]):
                 self._room.changes.publish(row.pk)
         await self.inline(ctx, row, requests, began_ms=began_ms)
@@ -203,8 +202,7 @@ class Questions:
         self, ctx: Context, row: TaskRow, responses: Mapping[str, bytes], *, by: str = "update"
     ) -> Claim:
         """Store the first answer to each outstanding question, for whoever brings it to the server."""
-        states: tuple[InputState, ...] = ("outstanding", "answered", "delivered", "closed")
-        known = {one.key: one for one in await self._room.ledger.inputs(row.pk, states)}
+        known = {one.key: one for one in await self._room.ledger.inputs(row.pk, EVERY_STATE)}
         claim = Claim([], {})
         for key, raw in responses.items():
             asked = known.get(key)
@@ -260,39 +258,40 @@ class Questions:
         session_id: str | None,
         key: str | None,
         began_ms: int | None = None,
-    ) -> bool:
-        """Write a question down and show it; False when the task has too many."""
+    ) -> str | None:
+        """Write a question down and show it; gives the bound that leaves no room for it, if one does."""
         ledger = self._room.ledger
         now_ms = self._room.clock.now_ms()
         while True:
-            known = await ledger.inputs(row.pk, ("outstanding", "answered", "delivered", "closed"))
+            known = await ledger.inputs(row.pk, EVERY_STATE)
             full = len(known) >= self._room.config.limits.questions_per_task
             if full and all(one.key != key for one in known):
-                ctx.trace.denied("limit")
-                ctx.trace.reached("limits.questions_per_task")
-                return False
+                return _full(ctx, "limits.questions_per_task")
             asked = InputRow(
                 task_pk=row.pk, key=key or f"{kind}-{len(known) + 1}", method=method, params=params,
                 kind=kind, upstream_id=upstream_id, session_id=session_id,
                 asked_ms=now_ms, state="outstanding", response=None, by=None,
             )  # fmt: skip
-            stored = await ledger.add_input(asked)
-            if stored.withdrawn_ms is not None and await ledger.ask_again(
-                asked, withdrawn_before_ms=now_ms + 1 if began_ms is None else began_ms
-            ):
-                stored = asked
+            try:
+                stored = await ledger.add_input(asked)
+                if stored.withdrawn_ms is not None and await ledger.ask_again(
+                    asked, withdrawn_before_ms=now_ms + 1 if began_ms is None else began_ms
+                ):
+                    stored = asked
+            except ClientFault as fault:
+                return _full(ctx, fault.limit or "")
             if key is not None or stored.upstream_id == upstream_id:
                 break  # else a question that came on another stream took the key
         if any(_superseded(one, asked) for one in known):
             detail = "asked another question under the id of one that is open; the first was closed"
             ctx.trace.event("upstream.invalid", rule="ML-INPUT", detail=detail)
         if stored.state != "outstanding":
-            return True
+            return None
         self.asked_after_all(row.pk)
         if stored is asked or stored.asked_ms == asked.asked_ms:
             ctx.trace.event("input.asked", task_id=row.task_id, key=stored.key, kind=kind)
         await self._observe(row, Status.INPUT_REQUIRED, row.status_message)
-        return True
+        return None
 
     async def _withdraw(self, ctx: Context, row: TaskRow, asked: InputRow, *, before_ms: int) -> bool:
         """Close a question that was asked before a time and that nobody has answered; tell whether it was."""
@@ -324,6 +323,12 @@ class Questions:
 def _is_gone(one: InputRow, shown: Mapping[str, bytes]) -> bool:
     """Whether a question that stood in the task itself stands there no more."""
     return one.upstream_id is None and one.key not in shown
+
+
+def _full(ctx: Context, limit: str) -> str:
+    ctx.trace.denied("limit")
+    ctx.trace.reached(limit)
+    return limit
 
 
 def _superseded(one: InputRow, asked: InputRow) -> bool:

@@ -210,6 +210,26 @@ def outcome_unknown() -> OwnFault:
     return OwnFault(INTERNAL, "outcome unknown: the call may have run; it is not sent again")
 
 
+def answer_not_kept(*, restarted: bool) -> OwnFault:
+    """Say that a call ran, but that its answer is gone (DUR-8); it is never sent again."""
+    return OwnFault(
+        INTERNAL, f"the call ran, but its answer is gone: {_not_kept(restarted)}; it is not sent again"
+    )
+
+
+def end_not_kept(status: str, *, restarted: bool, local: bool) -> OwnFault:
+    """Say that a task ended, but that what it ended with is gone (DUR-8)."""
+    there = "" if local else ", and the server does not give it any more"
+    return OwnFault(
+        INTERNAL, f"the task has {status}, but what it ended with is gone: {_not_kept(restarted)}{there}"
+    )
+
+
+def _not_kept(restarted: bool) -> str:  # noqa: FBT001 - of two reasons one
+    why = "the shim was restarted" if restarted else "limits.kept_bytes was reached"
+    return f"it was kept in memory only (ledger.store_results = false), and {why}"
+
+
 def lost_task() -> UpstreamFault:
     """Say that the upstream forgot a task before its time (ML-SESSION-LOST)."""
     return UpstreamFault(INTERNAL, "upstream lost the task")

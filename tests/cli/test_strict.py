@@ -9,7 +9,10 @@ from click.testing import CliRunner
 
 from shim.cli.check import check
 from shim.cli.warnings import CHECKS, Checked, warnings_of
+from shim.clock import SystemClock
 from shim.config import Config
+from shim.ledger.payloads import InMemory, Payloads
+from shim.ledger.sqlite import SqliteLedger
 
 TODAY = date(2026, 11, 30)
 UPSTREAM = {"url": "https://server.example.org/mcp", "dialect": "experimental"}
@@ -82,6 +85,11 @@ CASES = [
     ("upstream.dialect", {"upstream": [{"url": "https://a.example/mcp"}]}, {}),
     ("audit.path", {"audit": {}}, {}),
     ("ledger.synchronous", {"ledger": {"synchronous": "normal"}}, {"ledger": {"synchronous": "full"}}),
+    (
+        "ledger.store_results",
+        {"ledger": {"store_results": False}, "tasks": {"promote": ["export_*"]}},
+        {"ledger": {"store_results": False}},
+    ),
     ("cutover.sunset", {"cutover": {"sunset": date(2026, 11, 29)}}, {"cutover": {"sunset": TODAY}}),
     (
         "cutover.shadow",
@@ -123,6 +131,20 @@ FILES = {
         0o644,
     ),
 }
+
+
+@pytest.mark.rule("DUR-8")
+async def test_warns_of_results_that_the_next_start_takes_out(folder):
+    file = folder / "it.db"
+    off = {**SAFE, "ledger": {"path": file, "store_results": False}}
+    for payloads, expected in (
+        (Payloads(), ["ledger.store_results"]), (InMemory(lambda: 1, lambda: None), []),
+    ):  # fmt: skip
+        ledger = SqliteLedger(file, SystemClock(), payloads=payloads)
+        await ledger.open()
+        await ledger.close()
+        assert warned(off) == expected
+        assert warned({**SAFE, "ledger": {"path": file}}) == []
 
 
 @pytest.mark.rule("OWN-STORE")

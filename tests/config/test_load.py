@@ -172,6 +172,10 @@ FAULTS = [
         "t.toml:4: ownership.adopt_until: must have timezone",
     ),
     (
+        "[ledger]\nstore_results = false\n[tasks]\npromote_rerun = true\n",
+        "t.toml: tasks.promote_rerun: needs ledger.store_results, since a call that is to run once more",
+    ),
+    (
         "[cutover]\nafter_sunset = 'refuse'\n",
         "t.toml: cutover.after_sunset: needs cutover.sunset, which is not set",
     ),

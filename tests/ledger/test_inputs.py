@@ -5,9 +5,9 @@ import pytest
 from msgspec.structs import replace
 
 from shim.hub.status import Status
-from shim.ledger.records import AskRow, InputRow
+from shim.ledger.records import EVERY_STATE, AskRow, InputRow
 from shim.ledger.sqlite import SqliteLedger
-from tests.ledger.support import EVERY_STATE, ledger_at, new_input, new_task, on_disk, see
+from tests.ledger.support import ledger_at, new_input, new_task, on_disk, see
 
 
 async def test_a_question_comes_back_as_it_was_written(ledger: SqliteLedger) -> None:

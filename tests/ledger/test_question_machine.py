@@ -22,8 +22,8 @@ from hypothesis.stateful import (
 from msgspec.structs import replace
 
 from shim.hub.status import Status
-from shim.ledger.records import AskRow, InputRow
-from tests.ledger.support import EVERY_STATE, ledger_at, new_input, new_task, see
+from shim.ledger.records import EVERY_STATE, AskRow, InputRow
+from tests.ledger.support import ledger_at, new_input, new_task, see
 
 T = TypeVar("T")
 

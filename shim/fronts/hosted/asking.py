@@ -12,7 +12,7 @@ from shim.fronts.hosted.streams import EventIds, Streams, reached
 from shim.fronts.open_streams import unless
 from shim.hub import rawjson
 from shim.hub.status import TERMINAL
-from shim.ledger.records import AskRow, InputRow, InputState, SessionRow, TaskRow
+from shim.ledger.records import EVERY_STATE, AskRow, InputRow, InputState, SessionRow, TaskRow
 from shim.tasks.answers import as_response
 from shim.tasks.refusal import refused
 from shim.tasks.service import Tasks
@@ -28,7 +28,8 @@ Say = Callable[[bytes, str], Awaitable[None]]
 
 _REFUSALS: Mapping[str, bytes] = {"elicitation": b'{"action":"cancel"}', "roots": b'{"roots":[]}'}
 """What an error becomes as an answer to a question; a sampling can only be answered."""
-_ALL: Sequence[InputState] = ("outstanding", "answered", "delivered", "closed")
+_OPEN: Sequence[InputState] = ("outstanding", "lost")
+"""What can be answered; of the latter there is no text any more that could be sent."""
 
 
 class Asking:
@@ -56,13 +57,17 @@ class Asking:
         """
         # the end closes what is still open (INPUT-END)
         ended = (await self._ledger.own_task(row.pk)).status in TERMINAL
-        questions = await self._ledger.inputs(row.pk, _ALL)
+        questions = await self._ledger.inputs(row.pk, EVERY_STATE)
         asks = await self._ledger.asks_of(row.pk) if questions else []
         for asked in questions:
-            if ended or asked.state != "outstanding":
+            if ended or asked.state not in _OPEN:
                 if (ask := sent.pop(asked.key, None)) is not None and asked.by != "session":
                     await self._call_off(ask, say)
-            elif asked.kind in session.kinds and not _stands(sent.get(asked.key), asks):
+            elif (
+                asked.state != "lost"
+                and asked.kind in session.kinds
+                and not _stands(sent.get(asked.key), asks)
+            ):
                 before = sent.pop(asked.key, None)
                 if before is not None and before.sent_ms < asked.asked_ms:  # withdrawn, and asked anew
                     await self._call_off(before, say)
@@ -184,8 +189,9 @@ class Asking:
         if ask is None or row is None or row.caller != ctx.caller.key:
             ctx.trace.lenient("LM-INPUT", "an answer to no question: dropped")
             return
-        asked = next((one for one in await self._ledger.inputs(row.pk, _ALL) if one.key == ask.key), None)
-        if asked is None or asked.state != "outstanding":
+        questions = await self._ledger.inputs(row.pk, EVERY_STATE)
+        asked = next((one for one in questions if one.key == ask.key), None)
+        if asked is None or asked.state not in _OPEN:
             closed = asked is None or asked.state == "closed"
             which = (
                 "an answer to a question that was called off" if closed else "a second answer to one question"

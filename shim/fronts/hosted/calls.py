@@ -100,6 +100,7 @@ class Calls:
         asked.ctx.trace.rule("LM-PLAIN")
         await asked.reply.open_stream()
         row = await _Hold(asked, self._tasks, self._asking, self._keepalive_s).ended(row)
+        row = await self._tasks.ended(asked.ctx, row)
         if row.result is not None or row.error is not None:
             return await self.say(asked, Response(None, row.result, row.error))
         return await asked.reply.send(write_error(asked.message.id, *_CANCELLED, None))

@@ -22,10 +22,13 @@ class RequestLog:
 
     def begin(self, headers: CIMultiDictProxy[str]) -> Trace:
         """Give the trace of a request that has come."""
-        return Trace.incoming(self.sink, headers, self.activity)
+        trace = Trace.incoming(self.sink, headers)
+        self.activity.began(trace)
+        return trace
 
     def end(self, trace: Trace) -> None:
         """Write down and count a request that was answered or left."""
+        self.activity.ended(trace)
         trace.finish()
         self.metrics.request(trace)
         self.traffic.ended(trace)

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from time import perf_counter
 from typing import Any
 
-from shim.audit.activity import Activity
 from shim.audit.events import (
     AuditSink,
     Client,
@@ -73,10 +72,8 @@ class Trace:
         request_id: str | None = None,
         trace_id: str | None = None,
         upstream: str | None = None,
-        activity: Activity | None = None,
     ) -> None:
         self._sink = sink
-        self._activity = activity
         self._began = perf_counter()
         self.request_id = request_id or ""
         self.trace_id = trace_id
@@ -85,19 +82,14 @@ class Trace:
         self.legacy_features: set[str] = set()
 
     @classmethod
-    def incoming(
-        cls, sink: AuditSink, headers: Mapping[str, str], activity: Activity | None = None
-    ) -> "Trace":
+    def incoming(cls, sink: AuditSink, headers: Mapping[str, str]) -> "Trace":
         """Begin the trace of a client's request; a sane `X-Request-Id` of its own is kept."""
         given = headers.get("X-Request-Id")
         if given is None or _REQUEST_ID.fullmatch(given) is None:
             given = f"{_prefix}-{next(_numbers):x}"
         parent = headers.get("traceparent")
         found = _TRACEPARENT.fullmatch(parent) if parent is not None else None
-        trace = cls(sink, request_id=given, trace_id=found.group(1) if found else None, activity=activity)
-        if activity is not None:
-            activity.began(trace)
-        return trace
+        return cls(sink, request_id=given, trace_id=found.group(1) if found else None)
 
     @classmethod
     def background(cls, sink: AuditSink, *, upstream: str | None = None) -> "Trace":
@@ -222,8 +214,6 @@ class Trace:
             reason=self.refusal,
             **self._common(),
         )
-        if self._activity is not None:
-            self._activity.ended(self)
         self._sink.emit(event)
         return event
 

@@ -50,7 +50,11 @@ def follow(log: Path | None, config_file: Path | None, admin: str | None) -> Non
     try:
         tail = Tail(log)
         if sys.stdout.isatty():
-            _on_screen(tail, log, admin)
+            try:
+                _on_screen(tail, log, admin)
+            finally:  # the screen is put back: what is said now stays
+                if tail.lost_lines:
+                    _tell_lost(tail.lost_lines)
         else:
             _in_lines(tail)
     except KeyboardInterrupt:
@@ -85,10 +89,18 @@ def _on_screen(tail: Tail, log: Path, admin: str | None) -> None:
 
 
 def _in_lines(tail: Tail) -> None:
-    state = Live()
+    state, lost = Live(), 0
     while True:
         if not _take(tail, state, lambda told: click.echo(_told(told))):
             time.sleep(_EVERY_S)
+        if tail.lost_lines > lost:
+            lost = tail.lost_lines
+            _tell_lost(lost)
+
+
+def _tell_lost(lines: int) -> None:
+    """Say on standard error what was not shown."""
+    click.echo(f"audit follow: lines passed over, too long for any event: {lines}", err=True)
 
 
 def _take(tail: Tail, state: Live, say: Callable[[Told], None]) -> bool:

@@ -10,7 +10,7 @@ import click
 
 from shim.cli.common import FOUND, fail, operator_errors
 from shim.cli.survey import Survey, survey
-from shim.cli.text import columns
+from shim.cli.text import facts, hanging, terminal_room
 from shim.hub.registry import load_dialects
 
 
@@ -41,7 +41,8 @@ def probe_command(url: str, headers: tuple[str, ...], timeout_ms: int, as_json: 
 
 def describe(found: Survey) -> Iterator[str]:
     """Say what was found in lines for people."""
-    yield from columns([
+    room = terminal_room()
+    yield from facts([
         ("url", found.url),
         ("era", found.era or "cannot be told"),
         ("evidence", found.evidence),
@@ -52,12 +53,13 @@ def describe(found: Survey) -> Iterator[str]:
         *([("dialect", found.dialect or "none that is known")] if found.tasks is not None else []),
         *([("old clients", _served(found))] if found.hosts is not None else []),
         *([("fault", found.fault)] if found.fault else []),
-    ])  # fmt: skip
+    ], room=room)  # fmt: skip
     if found.era == "legacy" and found.dialect not in {None, "experimental"}:
-        yield f'Its task methods were answered: say dialect = "{found.dialect}" for this upstream.'
+        mend = f'Its task methods were answered: say dialect = "{found.dialect}" for this upstream.'
+        yield from hanging("", mend, room)
     if found.tools:
         yield ""
-        yield from columns([("TOOL", "AS A TASK"), *found.tools.items()])
+        yield from facts([("TOOL", "AS A TASK"), *found.tools.items()], room=room)
 
 
 def _served(found: Survey) -> str:

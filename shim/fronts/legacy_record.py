@@ -5,7 +5,7 @@ import asyncio
 from aiohttp import web
 from msgspec.structs import replace
 
-from shim.fronts.legacy_verbs import Asked
+from shim.fronts.legacy_request import Asked
 from shim.fronts.passing import Passing
 from shim.fronts.relay import DROPPED, Relay, Tap
 from shim.hub import rawjson

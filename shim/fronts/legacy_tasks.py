@@ -13,14 +13,13 @@ from shim.config import Config
 from shim.fronts.beside import LocalNews
 from shim.fronts.detect import Detector
 from shim.fronts.hosted.asking import Asking
-from shim.fronts.hosted.streams import Streams
 from shim.fronts.legacy_record import Recording
+from shim.fronts.legacy_request import Asked
 from shim.fronts.legacy_result import Ask
-from shim.fronts.legacy_verbs import Asked, Verbs, answer
+from shim.fronts.legacy_verbs import Verbs, answer
 from shim.fronts.passing import Passing
 from shim.fronts.relay import Relay
 from shim.fronts.reply import Reply
-from shim.fronts.vouching import Vouching
 from shim.hub import rawjson
 from shim.hub.facts import CALL
 from shim.hub.status import TERMINAL
@@ -42,23 +41,23 @@ class LegacyTasks:
     """Serves what legacy clients do with tasks on one upstream."""
 
     def __init__(
-        self, config: Config, upstream: Upstream, relay: Relay, tasks: Tasks,
-        *, detector: Detector, vouching: Vouching, asking: Asking, get_streams: Streams,
+        self, config: Config, upstream: Upstream, relay: Relay, tasks: Tasks, hub: Verbs,
+        detector: Detector, asking: Asking,
     ) -> None:  # fmt: skip
         self._detector = detector
         self.passing = Passing(upstream, relay, tasks)
         self.recording = Recording(upstream, relay, tasks, self.passing)
-        self._hub = Verbs(config, upstream, tasks, vouching)
+        self._hub = hub
         self._asking = asking
-        self._get_streams = get_streams
-        self.news = LocalNews(config, tasks, asking, get_streams)
+        self._get_streams = asking.streams
+        self.news = LocalNews(config, tasks, asking)
         self._config = config
         self._upstream = upstream
         self._relay = relay
         self._tasks = tasks
         self._ledger = tasks.room.ledger
         self._verbs: Mapping[str, Verb] = {
-            "get": self._get, "result": self._result, "list": self._hub.list,
+            "get": self._get, "result": self._result, "list": hub.list,
             "cancel": self._cancel, "answer": self._answer, "create": self._create,
         }  # fmt: skip
 

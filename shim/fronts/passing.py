@@ -26,6 +26,7 @@ from shim.tasks.service import Tasks
 from shim.upstreams.base import Context, Question, Upstream
 from shim.wire.envelope import related_task_of, strip_related_task, with_related_task
 from shim.wire.errors import UpstreamFault
+from shim.wire.http import SERVER_ERROR
 from shim.wire.jsonrpc import (
     Notification,
     Request,
@@ -35,11 +36,11 @@ from shim.wire.jsonrpc import (
     write_notification,
     write_request,
 )
+from shim.wire.methods import CANCELLED
 from shim.wire.questions import legacy_question
 
 _REMEMBERED = 10_000
 _CREATE_S = 1
-_SERVER_ERROR = 500
 _TASKS_OF_A_SESSION = 1_000
 
 
@@ -106,7 +107,7 @@ class Passing:
             if dialect.name != source.name and announces:
                 ctx.trace.loss("LL-1", message.method)  # a hint that polls make up for
                 return DROPPED
-            if message.method == "notifications/cancelled":  # of its own question: the client's are not here
+            if message.method == CANCELLED:  # of its own question: the client's are not here
                 withdrawn = message.params.get("requestId", b"")
                 self._tasks.hand_back.settled(session.session_id, withdrawn)
                 await self._tasks.questions.withdrawn(session.session_id, withdrawn)
@@ -149,7 +150,7 @@ class Passing:
             answer = None
             if message.result is None:
                 raise
-        if message.result is not None and (answer is None or answer.status >= _SERVER_ERROR):
+        if message.result is not None and (answer is None or answer.status >= SERVER_ERROR):
             self._tasks.questions.deliver(row, kept)
             return reply.empty(202)
         await self._ledger.deliver_input(row.pk, asked.key)
@@ -166,7 +167,7 @@ class Passing:
             if asked.state != "outstanding":
                 if asked.key in sent and asked.by != "session":
                     named = {"requestId": asked.upstream_id}
-                    await reply.event(write_notification("notifications/cancelled", named))
+                    await reply.event(write_notification(CANCELLED, named))
                 sent.discard(asked.key)
                 continue
             if asked.key in sent or (row.pk, asked.upstream_id) in self._shown:

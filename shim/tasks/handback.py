@@ -15,12 +15,7 @@ from shim.ledger.records import TaskRow
 from shim.tasks.results import DRAIN_MS
 from shim.tasks.room import Room
 from shim.upstreams.base import Context, SessionLost
-from shim.wire.errors import ShimError, UpstreamFault
-
-
-def stopping() -> UpstreamFault:
-    """Give what is told to who comes while the shim stops."""
-    return UpstreamFault(-32603, "the shim is stopping", 503)
+from shim.wire.errors import ShimError, stopping
 
 
 @dataclass(slots=True, eq=False)

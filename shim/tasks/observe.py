@@ -190,7 +190,7 @@ class Observer:
         except TaskUnknown:
             return None
         except SessionLost:
-            raise UpstreamFault(-32603, "the upstream lost the session while it was asked", 502) from None
+            raise UpstreamFault("the upstream lost the session while it was asked") from None
         except (CodecError, RawJsonError) as exc:
             raise _unreadable(ctx, exc) from exc
         finally:  # the look took a place in a session once more
@@ -305,7 +305,7 @@ class Observer:
 
 def _unreadable(ctx: Context, exc: Exception) -> UpstreamFault:
     ctx.trace.event("upstream.invalid", rule="HUB-4", detail=str(exc))
-    return UpstreamFault(-32603, f"the upstream's answer cannot be read: {exc}", 502)
+    return UpstreamFault(f"the upstream's answer cannot be read: {exc}")
 
 
 def _same(row: TaskRow, task: Task) -> bool:

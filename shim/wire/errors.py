@@ -64,7 +64,20 @@ class ClientFault(ShimError):
 
 
 class UpstreamFault(ShimError):
-    """The upstream cannot be reached or breaks a rule; a task is never lost by it."""
+    """The upstream cannot be reached or breaks a rule; a task is never lost by it.
+
+    To the client it is an internal error, from a gateway unless another `http_status` is given.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        http_status: int | None = 502,
+        *,
+        data: bytes | None = None,
+        limit: str | None = None,
+    ) -> None:
+        super().__init__(INTERNAL, message, http_status, data=data, limit=limit)
 
 
 class OwnFault(ShimError):
@@ -187,7 +200,7 @@ def all_in_use(detail: str, *, limit: str, retry_after_s: int) -> ClientFault:
 
 def frame_too_large(detail: str) -> UpstreamFault:
     """Give up what an upstream sends beyond the bound."""
-    return UpstreamFault(INTERNAL, detail, 502, limit="limits.frame_bytes")
+    return UpstreamFault(detail, limit="limits.frame_bytes")
 
 
 def no_such_endpoint(path: str) -> ClientFault:
@@ -208,6 +221,11 @@ def undecided(detail: str, *, retry_after_s: int) -> OwnFault:
 def outcome_unknown() -> OwnFault:
     """Say that a call may or may not have run; it is never sent again (DUR-3)."""
     return OwnFault(INTERNAL, "outcome unknown: the call may have run; it is not sent again")
+
+
+def stopping() -> UpstreamFault:
+    """Answer who comes, or still waits, while the shim stops: what it asked for goes on at the upstream."""
+    return UpstreamFault("the shim is stopping", 503)
 
 
 def answer_not_kept(*, restarted: bool) -> OwnFault:
@@ -232,7 +250,7 @@ def _not_kept(restarted: bool) -> str:  # noqa: FBT001 - of two reasons one
 
 def lost_task() -> UpstreamFault:
     """Say that the upstream forgot a task before its time (ML-SESSION-LOST)."""
-    return UpstreamFault(INTERNAL, "upstream lost the task")
+    return UpstreamFault("upstream lost the task", None)
 
 
 def internal(detail: str = "internal error of the shim: see its log for this request id") -> OwnFault:

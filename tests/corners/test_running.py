@@ -1,7 +1,6 @@
 """What a run of the shim shows of itself: its sign of life, its metrics, not what it is built on."""
 
 import asyncio
-import json
 import threading
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -17,14 +16,13 @@ from tests.corners.lm import DISCOVER, asks, made, more, seen_as
 from tests.corners.lm import TOOLS as MODERN_TOOLS
 from tests.corners.ml import ALICE, TOOLS, accept, elicit
 from tests.scripted import Broken, Error, Raw, Scripted, scripted, text
-from tests.shim import config_for
+from tests.shim import config_for, events
 
 MINUTE_MS = 60_000
 
 
 def alive(folder: Path) -> list[dict[str, Any]]:
-    lines = (json.loads(line) for line in (folder / "audit.jsonl").read_text().splitlines())
-    return [event for event in lines if event["event"] == "instance.alive"]
+    return events(folder, "instance.alive")
 
 
 async def test_a_short_run_is_covered_and_says_who_is_connected(upstream: Scripted, tmp_path: Path) -> None:
@@ -148,8 +146,7 @@ async def test_a_get_stream_does_not_hold_the_stop(tmp_path: Path, dialect: str)
             stream = await outlives.enter_async_context(client.get())
             assert stream.status == 200
         assert await stream.rest() == []  # a whole answer: one that breaks off raises
-    events = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
-    assert {one.get("outcome") for one in events if one["event"] == "request"} == {"ok"}
+    assert {one.get("outcome") for one in events(tmp_path, "request")} == {"ok"}
 
 
 @pytest.mark.rule("LM-RESULT", "DUR-2")

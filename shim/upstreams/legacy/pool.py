@@ -17,7 +17,8 @@ from shim.hub.rawjson import RawJsonError
 from shim.ledger.protocol import Ledger
 from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context
-from shim.upstreams.legacy.session import Gone, LegacySession
+from shim.upstreams.legacy.exchange import Gone
+from shim.upstreams.legacy.session import LegacySession
 from shim.wire.errors import ShimError, all_in_use, too_many
 
 log = structlog.get_logger("shim.upstreams")

@@ -132,7 +132,7 @@ class InputDeclined(_Input, tag="input.declined", frozen=True):
 
 
 class InputWithdrawn(_Input, tag="input.withdrawn", frozen=True):
-    """The server called a question off."""
+    """The server called a question off, or shows it no more (INPUT-GONE)."""
 
 
 class Denied(Event, tag="denied", frozen=True, kw_only=True):

@@ -135,9 +135,8 @@ class LegacyTasks:
         sent: set[str] = set()
 
         async def ask(row: TaskRow) -> None:
-            if row.status in TERMINAL:
-                return
-            self._tasks.results.ensure(row)  # this client's own request, in the server's dialect
+            if row.status not in TERMINAL:
+                self._tasks.results.ensure(row)  # this client's own request, in the server's dialect
             await self.passing.ask(row, asked.reply, asked.dialect, sent)
 
         return await self._hub.result(asked, row, ask if here else None)

@@ -1,4 +1,4 @@
-"""What of the shim one caller may have at a time: requests under way, and polls by the second (LIMITS).
+"""What of the shim requests may have: all together, and those of one caller, at a time and by the second.
 
 Those that equal nobody are not counted together (OWN-NONE).
 """
@@ -11,12 +11,11 @@ from shim.callers.caller import Caller
 from shim.clock import Clock
 from shim.config import Config
 from shim.recent import Recent
+from shim.wire.budget import Budget, Holding
 from shim.wire.errors import too_many
 
 _REMEMBERED = 10_000
 """Callers whose polls are counted; who is forgotten has its whole burst again."""
-
-
 _NONE = nullcontext()
 
 
@@ -42,17 +41,50 @@ class _Place(AbstractContextManager[None]):
             del self._under_way[self._caller]
 
 
-class Shares:
-    """Counts the requests and polls of each caller."""
+class _Entered(AbstractContextManager[Holding]):
+    """Any request that is under way."""
 
-    def __init__(self, config: Config, clock: Clock, polls: frozenset[str]) -> None:
+    __slots__ = ("_held", "_shares")
+
+    def __init__(self, shares: "Shares", budget: Budget) -> None:
+        self._shares = shares
+        self._held = budget.holding()
+
+    def __enter__(self) -> Holding:
+        self._shares.all_under_way += 1
+        return self._held
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._shares.all_under_way -= 1
+        self._held.set(0)
+
+
+class Shares:
+    """Counts what is under way, and the requests and polls of each caller."""
+
+    def __init__(self, config: Config, clock: Clock, polls: frozenset[str], budget: Budget) -> None:
         self._config = config
         self._clock = clock
+        self._budget = budget
+        self.all_under_way = 0
         self._methods = polls
         """Methods that look at a task once."""
         self._under_way: dict[str, int] = {}
         self._polls: Recent[str, tuple[float, float]] = Recent(_REMEMBERED)
         """Caller -> polls that it has in hand, and when that was so, in ticks."""
+
+    def entering(self) -> AbstractContextManager[Holding]:
+        """Count a request while a block runs, and give what it holds of the memory."""
+        return _Entered(self, self._budget)
+
+    def room_for_all(self) -> None:
+        """See that not too many have entered. Raises ClientFault 429."""
+        if self.all_under_way > self._config.limits.concurrent_requests:
+            raise too_many(
+                "limits.concurrent_requests is reached", limit="limits.concurrent_requests", retry_after_s=1
+            )
 
     def taking(self, caller: Caller, method: str | None) -> AbstractContextManager[None]:
         """Hold a caller's place for a request while a block runs. Raises ClientFault 429."""

@@ -6,6 +6,7 @@ from shim.audit.events import Client, Connected
 from shim.ledger import rows
 from shim.ledger.cache import Recent
 from shim.ledger.database import Database, Part
+from shim.ledger.payloads import Payloads
 from shim.ledger.protocol import NOBODY
 from shim.ledger.records import SessionRow
 from shim.ledger.writer import Results, Statement
@@ -46,8 +47,8 @@ _TOUCH = (
 class Sessions(Part):
     """The part of the SQLite ledger that keeps sessions."""
 
-    def __init__(self, db: Database, *, cache_rows: int) -> None:
-        Part.__init__(self, db)
+    def __init__(self, db: Database, payloads: Payloads, *, cache_rows: int) -> None:
+        Part.__init__(self, db, payloads)
         self._sessions = Recent[str, SessionRow](cache_rows)
         self._used: dict[str, int] = {}
 

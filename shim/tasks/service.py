@@ -94,7 +94,8 @@ class Tasks:
         return await self.observer.current(ctx, await own(self.room, ctx, task_id))
 
     async def shown(self, ctx: Context, row: TaskRow) -> Task:
-        """Show a row to a client that can answer what it declared."""
+        """Show a row to a client that can answer what it declared. Raises ShimError."""
+        row = await self.observer.whole(ctx, row)
         asked = () if row.status in TERMINAL else await self.room.ledger.inputs(row.pk)
         return task_of(row, asked, ctx.kinds)
 
@@ -120,8 +121,13 @@ class Tasks:
         return await cancel(self.room, self.observer, ctx, row, pin=pin)
 
     async def ended(self, ctx: Context, row: TaskRow) -> TaskRow:
-        """Wait until a task ends, looking at the pace upstream asks for. Raises ClientFault, Denied."""
-        return row if row.status in TERMINAL else await self.watchers.ended(ctx, row)
+        """Wait until a task ends, looking at the pace upstream asks for, and give it with what it ended with.
+
+        Raises ClientFault, Denied.
+        """
+        return (
+            row if row.status in TERMINAL and not row.lacks_payload else await self.watchers.ended(ctx, row)
+        )
 
     async def page(
         self, ctx: Context, cursor: str | None, client_session: str | None

@@ -15,19 +15,20 @@ import pytest
 
 from shim.app import App, running
 from shim.config import Config
-from shim.config.surface import Limits
+from shim.config.limits import Limits
 from shim.fronts.hosted.streams import Open
+from shim.tasks.parked_call import GATHER_MS
 from shim.wire.budget import Budget, Holding
 from tests.client import LegacyClient, ModernClient
 from tests.corners import lm as modern_side
 from tests.corners import test_lm_resume as resuming
 from tests.corners.lm import BOB
 from tests.corners.ml import ALICE, Corner, HandClock, corner, elicit
+from tests.corners.mrtr import Conversation
 from tests.corners.raw import post, wire
 from tests.corners.test_lm_listen import announced
 from tests.corners.test_ml_listen import OFFERS, UPDATED, A, listening, notice, wanted
-from tests.corners.test_ml_mrtr import GATHER_MS, Conversation
-from tests.scripted import Hang, Raw, scripted, sse_event, task, text, tool
+from tests.scripted import Error, Hang, Raw, scripted, sse_event, task, text, tool
 from tests.shim import config_for
 
 pytestmark = pytest.mark.rule("LIMITS")
@@ -411,6 +412,25 @@ async def _(folder: Path) -> None:
         lines = [b"MCP-Protocol-Version: 2026-07-28", b"Mcp-Method: tools/call", b"Mcp-Name: plain"]
         await raw.send(post(json.dumps(body).encode(), *lines, b"Authorization: Bearer alice"))
         await counted(at.app, "slow_reader_ms")
+
+
+@row("kept_bytes")
+async def _(folder: Path) -> None:
+    kept: dict[str, Any] = {
+        "ledger": {"store_results": False, "cache_rows": 1},
+        "limits": {"kept_bytes": 700},
+    }
+    async with scripted() as upstream, corner(upstream, folder, tools=PLAIN, **kept) as at:
+        upstream.on("tasks/get", lambda seen: task(seen.params["taskId"], status="completed"))
+        upstream.on("tasks/result", lambda _: text("x" * 600))
+        for task_id in ("task-1", "task-2"):
+            await at.create(task_id)
+            assert (await at.get(task_id))["status"] == "completed"
+        upstream.on("tasks/get", Error(-32602))
+        gone = await at.get("task-1")
+        assert (gone["status"], gone["error"]["code"]) == ("failed", -32603)
+        assert "limits.kept_bytes" in gone["error"]["message"]
+        await counted(at.app, "kept_bytes")
 
 
 @row("slow_sender_ms")

@@ -5,6 +5,7 @@ client's body would be another client's request. Where two readings are possible
 """
 
 import contextlib
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,9 +14,9 @@ import pytest
 
 from shim.app import App, running
 from tests.client import ModernClient
-from tests.corners.raw import wire
+from tests.corners.raw import post, wire
 from tests.corners.test_bad_wire import modern
-from tests.scripted import Scripted, text, tool
+from tests.scripted import Broken, Scripted, text, tool
 from tests.shim import config_for
 
 pytestmark = pytest.mark.rule("VALIDATE")
@@ -148,6 +149,53 @@ async def test_a_compressed_body_is_never_unpacked(
     assert answer.status == 415
     assert answer.headers["accept-encoding"] == "identity"
     assert upstream.seen("tools/call") == []
+
+
+SPLIT = {
+    "folded": b"a\r\n Set-Cookie: evil=1",
+    "folded by a tab": b"a\r\n\tSet-Cookie: evil=1",
+    "a bare LF": b"a\nSet-Cookie: evil=1",
+    "a bare LF, folded": b"a\n Set-Cookie: evil=1",
+    "a bare CR": b"a\rSet-Cookie: evil=1",
+    "control characters": b"a\x0b\x1b[31m\x7fb",
+    "no UTF-8": b"a\xff\xfeb",
+    "a line end of Unicode": "a\u2028Set-Cookie: evil=1\u0085b".encode(),
+}
+PLACES = {
+    "a challenge": ("tools/call", b"401 Unauthorized", b"WWW-Authenticate: "),
+    "a media type": ("tools/call", b"403 Forbidden", b"Content-Type: "),
+    "a session": ("initialize", b"200 OK", b"Content-Type: application/json\r\nMcp-Session-Id: "),
+}
+
+
+@pytest.mark.rule("ERRORS", "HEADERS")
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("split", SPLIT)
+async def test_a_servers_header_makes_none_of_its_own(
+    upstream: Scripted, app: App, place: str, split: str
+) -> None:
+    """What a hostile server writes into a header that is passed on stays in it, or does not pass."""
+    method, status, name = PLACES[place]
+    said = b'{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{},'
+    said += b'"serverInfo":{"name":"s","version":"1"}}}'
+    length_said = b"\r\nContent-Length: %d\r\n\r\n" % len(said)
+    begun = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}'
+    async with wire(app.url) as raw:
+        if method == "initialize":
+            sent = post(begun)
+        else:
+            await raw.send(request_of(app.url, length(app.url)))
+            assert (await raw.answer()).status == 200  # the shim has its session by now
+            sent = request_of(app.url, length(app.url))
+        upstream.once(
+            method, Broken(b"HTTP/1.1 " + status + b"\r\n" + name + SPLIT[split] + length_said + said)
+        )
+        await raw.send(sent)
+        head = await raw.reader.readuntil(b"\r\n\r\n")
+    lines = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
+    named = {line.partition(":")[0].lower() for line in lines[1:]}
+    assert "set-cookie" not in named
+    assert not re.search(rb"[\x00-\x08\x0a-\x1f\x7f]", head.replace(b"\r\n", b"")), head
 
 
 PAGES = {

@@ -62,6 +62,7 @@ class Observer:
         if flight is None:
             flight = asyncio.create_task(self._observe(ctx, row), name=f"observe {row.pk}")
             self._flights[key] = flight
+            self._room.keep(flight)
             flight.add_done_callback(lambda _: self._flights.pop(key, None))
         return await asyncio.shield(flight)
 

@@ -63,7 +63,8 @@ async def open_ledger(
     ledger = SqliteLedger(
         config.ledger.path, clock, synchronous=config.ledger.synchronous,
         lock_wait_ms=config.ledger.lock_wait_ms, cache_rows=config.ledger.cache_rows,
-        on_batch=metrics.commit_batch.observe, payloads=payloads_of(config, sink),
+        on_batch=metrics.commit_batch.observe, on_failure=metrics.ledger_failed.inc,
+        payloads=payloads_of(config, sink),
     )  # fmt: skip
     await ledger.open()
     stack.push_async_callback(ledger.close)

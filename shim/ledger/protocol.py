@@ -30,6 +30,9 @@ class IdCollision(ValueError):
 class LedgerError(RuntimeError):
     """The ledger cannot be read or written; never to be taken for "not found" (OWN-CHECK)."""
 
+    in_one_line = True
+    """The log needs no traceback of it: what SQLite or the disk says is all there is."""
+
 
 class LedgerLocked(LedgerError):
     """Another process has the ledger (DUR-7)."""

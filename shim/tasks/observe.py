@@ -18,6 +18,7 @@ from shim.tasks.results import Results
 from shim.tasks.room import Room
 from shim.tasks.terminal import End, end_of, error
 from shim.upstreams.base import Context, SessionLost, TaskUnknown
+from shim.upstreams.faults import unreadable
 from shim.wire.errors import UpstreamFault, end_not_kept, lost_task, task_expired
 
 _FRESH_AT_MOST_MS = 1_000
@@ -305,7 +306,7 @@ class Observer:
 
 def _unreadable(ctx: Context, exc: Exception) -> UpstreamFault:
     ctx.trace.event("upstream.invalid", rule="HUB-4", detail=str(exc))
-    return UpstreamFault(f"the upstream's answer cannot be read: {exc}")
+    return unreadable(exc)
 
 
 def _same(row: TaskRow, task: Task) -> bool:

@@ -326,7 +326,7 @@ def _is_gone(one: InputRow, shown: Mapping[str, bytes]) -> bool:
 
 
 def _full(ctx: Context, limit: str) -> str:
-    ctx.trace.denied("limit")
+    ctx.trace.denied("limit", limit)
     ctx.trace.reached(limit)
     return limit
 

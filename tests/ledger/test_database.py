@@ -69,7 +69,7 @@ async def test_a_newer_schema_is_left_alone(path: Path) -> None:
 
 def test_a_file_that_is_something_else_is_left_alone(path: Path) -> None:
     path.write_bytes(b"a letter to a friend" * 1000)
-    with pytest.raises(LedgerError, match=r"ledger\.db: file is not a database"):
+    with pytest.raises(LedgerError, match=r"ledger\.db: file is not a database: put a copy in its place, or"):
         asyncio.run(ledger_at(path).open())
     assert path.read_bytes() == b"a letter to a friend" * 1000
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sqlite3
 
 import pytest
@@ -115,7 +116,7 @@ async def test_does_not_prune_under_a_running_shim(path):
     result = await run("prune", "--ledger", str(path))
     assert result.exit_code == 2
     assert result.stderr.count("\n") == 1
-    assert "another taskshim holds this ledger" in result.stderr
+    assert f"another taskshim (process {os.getpid()}) holds this ledger" in result.stderr
 
 
 @pytest.mark.rule("DUR-4")

@@ -24,7 +24,9 @@ RUN groupadd --gid 10001 taskshim \
  && install -d -o 10001 -g 10001 -m 0700 /var/lib/taskshim
 COPY --from=build /opt/taskshim /opt/taskshim
 # in a container of its own nobody reaches the loopback address; the ledger and the keys lie in the working directory
+# and large bodies go back to the system at once (docs/how-to/deploy.md, Memory)
 ENV PATH=/opt/taskshim/bin:$PATH \
+    MALLOC_MMAP_THRESHOLD_=131072 \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     TASKSHIM_LISTEN_HOST=0.0.0.0

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from shim.audit.metrics import Metrics
 from shim.config import Config
-from shim.config.surface import is_loopback
+from shim.config.address import is_loopback
 from shim.fronts.guard import names_this
 from shim.hub import rawjson
 from shim.ledger.protocol import Ledger

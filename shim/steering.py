@@ -12,9 +12,9 @@ from shim.audit.events import AuditSink, CutoverChanged
 from shim.audit.traffic import MINUTES, Traffic
 from shim.clock import Clock, duration
 from shim.config import Config
+from shim.config.cutover import Cutover
 from shim.config.live import Live
 from shim.config.routing import parse_rule
-from shim.config.surface import Cutover
 from shim.ledger.protocol import Ledger
 from shim.standing import Stand
 from shim.tasks.parked import ParkedCalls

@@ -1,5 +1,6 @@
 """A shim for a test: in front of a given upstream, on free ports, its files in a folder of the test's."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -23,3 +24,16 @@ def config_for(url: str, folder: Path, **sections: Any) -> Config:
         for name, values in given.items():
             base[name] = {**base.get(name, {}), **values}
     return Config.model_validate(base)
+
+
+def events(folder: Path, name: str | None = None) -> list[dict[str, Any]]:
+    """Give the audit events, those of one name or all, that a shim wrote into a folder, of whole lines."""
+    audit = folder / "audit.jsonl"
+    whole = audit.read_text().rpartition("\n")[0] if audit.exists() else ""
+    lines = (json.loads(line) for line in whole.splitlines())
+    return [event for event in lines if name is None or event["event"] == name]
+
+
+def denials(folder: Path) -> list[str]:
+    """Give why requests were denied, in order."""
+    return [event["reason"] for event in events(folder, "denied")]

@@ -17,7 +17,9 @@ NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", PAGE)))
 ATTACKS = (
     "Stealing a task", "Guessing an id", "Fixing a session", "Hijacking a session",
     "Replaying `requestState`", "Smuggling in headers", "Smuggling in the body", "DNS rebinding",
-    "SSRF by redirects", "SSRF by metadata", "Log injection",
+    "SSRF by redirects", "SSRF by metadata", "Log injection", "Smuggling of requests", "Splitting answers",
+    "Numbers and texts at the edge", "A page that posts", "Being somebody by a header", "Compression bombs",
+    "Reading what was remembered of another",
 )  # fmt: skip
 EVIL = 'x\n{"event":"denied","reason":"forged"}\r\n\x1b[31mred\u2028 end'
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from time import perf_counter
 from typing import Any
 
-from shim.audit.activity import Activity
 from shim.audit.events import (
     AuditSink,
     Client,
@@ -58,6 +57,8 @@ class Trace:
     outcome: Outcome | None = None
     refusal: str | None = None
     """Why it was denied, if it was."""
+    fault: str | None = None
+    """What was wrong with an upstream or the shim, if that is why it failed; nothing that a peer wrote."""
     code: int | None = None
     http_status: int | None = None
     sunset: str | None = None
@@ -73,10 +74,8 @@ class Trace:
         request_id: str | None = None,
         trace_id: str | None = None,
         upstream: str | None = None,
-        activity: Activity | None = None,
     ) -> None:
         self._sink = sink
-        self._activity = activity
         self._began = perf_counter()
         self.request_id = request_id or ""
         self.trace_id = trace_id
@@ -85,19 +84,14 @@ class Trace:
         self.legacy_features: set[str] = set()
 
     @classmethod
-    def incoming(
-        cls, sink: AuditSink, headers: Mapping[str, str], activity: Activity | None = None
-    ) -> "Trace":
+    def incoming(cls, sink: AuditSink, headers: Mapping[str, str]) -> "Trace":
         """Begin the trace of a client's request; a sane `X-Request-Id` of its own is kept."""
         given = headers.get("X-Request-Id")
         if given is None or _REQUEST_ID.fullmatch(given) is None:
             given = f"{_prefix}-{next(_numbers):x}"
         parent = headers.get("traceparent")
         found = _TRACEPARENT.fullmatch(parent) if parent is not None else None
-        trace = cls(sink, request_id=given, trace_id=found.group(1) if found else None, activity=activity)
-        if activity is not None:
-            activity.began(trace)
-        return trace
+        return cls(sink, request_id=given, trace_id=found.group(1) if found else None)
 
     @classmethod
     def background(cls, sink: AuditSink, *, upstream: str | None = None) -> "Trace":
@@ -169,10 +163,10 @@ class Trace:
             Loss(rule=rule, field=field[:_STATED_CHARS], task_id=_bounded(self.task_id), **self._common())
         )
 
-    def denied(self, reason: str) -> None:
-        """Write why the request is refused; that is its outcome too."""
+    def denied(self, reason: str, limit: str | None = None) -> None:
+        """Write why the request is refused, by which bound if one; that is its outcome too."""
         self.outcome, self.refusal = "denied", reason
-        self._sink.emit(Denied(reason=reason, task_id=_bounded(self.task_id), **self._common()))
+        self._sink.emit(Denied(reason=reason, limit=limit, task_id=_bounded(self.task_id), **self._common()))
 
     def reached(self, limit: str) -> None:
         """Count that a bound is reached, by its key in the config."""
@@ -220,10 +214,9 @@ class Trace:
             legacy_features=tuple(sorted(self.legacy_features)),
             unidentified=self.unidentified,
             reason=self.refusal,
+            fault=self.fault,
             **self._common(),
         )
-        if self._activity is not None:
-            self._activity.ended(self)
         self._sink.emit(event)
         return event
 

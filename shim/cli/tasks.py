@@ -14,7 +14,7 @@ from shim.audit.log import set_up_for_answer
 from shim.audit.sink import FileSink, NullSink, new_instance
 from shim.cli.common import config_option, fail, operator_errors, read_config
 from shim.cli.ledger_file import Filter, LedgerFileError, check, reading
-from shim.cli.text import columns, moment, terminal_room
+from shim.cli.text import columns, facts, moment, terminal_room
 from shim.clock import SystemClock, duration
 from shim.config import Config
 from shim.hub.status import Status
@@ -100,7 +100,7 @@ def show(task_id: str, config_file: Path | None, ledger: Path | None, payload: b
 @_ledger_option
 @operator_errors
 def prune(config_file: Path | None, ledger: Path | None) -> None:
-    """Take what is over its time by the config, as a running shim does by itself.
+    """Take what is over its time by the config.
 
     Ended tasks lose their payload first and their row later; a task that has not ended goes only when it
     is older than tasks.max_age_ms. The shim must not run.
@@ -215,13 +215,14 @@ def _text(raw: bytes | None) -> str | None:
     return None if raw is None else raw.decode("utf-8", "replace")
 
 
-def _people(facts: dict[str, Any]) -> Iterator[str]:
-    questions = facts.pop("questions")
-    yield from columns((key, _cell(value)) for key, value in facts.items())
+def _people(found: dict[str, Any]) -> Iterator[str]:
+    questions = found.pop("questions")
+    room = terminal_room()
+    yield from facts(((key, _cell(value)) for key, value in found.items()), room=room)
     for number, asked in enumerate(questions, start=1):
         yield ""
         yield f"question {number}"
-        yield from columns(((key, _cell(value)) for key, value in asked.items()), "  ")
+        yield from facts(((key, _cell(value)) for key, value in asked.items()), "  ", room)
 
 
 def _cell(value: Any) -> str:

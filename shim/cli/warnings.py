@@ -13,8 +13,8 @@ from pydantic import BaseModel, SecretStr
 
 from shim.cli.ledger_file import LedgerFileError, reading
 from shim.config import Config
+from shim.config.address import is_loopback
 from shim.config.secret_files import api_keys
-from shim.config.surface import is_loopback
 from shim.fronts.guard import Guard
 from shim.shadow.shadow import is_named
 

@@ -4,7 +4,11 @@ from typing import Self
 
 from pydantic import model_validator
 
+from shim.config.clients import Legacy, Listen, Modern
+from shim.config.cutover import Cutover
 from shim.config.identity import Identity
+from shim.config.limits import Limits
+from shim.config.operations import Admin, Audit, Log
 from shim.config.section import Section
 from shim.config.service import (
     Ledger,
@@ -14,7 +18,6 @@ from shim.config.service import (
     Tasks,
     UpstreamConfig,
 )
-from shim.config.surface import Admin, Audit, Cutover, Legacy, Limits, Listen, Log, Modern
 
 
 class Config(Section):

@@ -1,4 +1,4 @@
-"""Settings of what stands behind the surface: upstreams, tasks, sessions, the ledger."""
+"""Settings of what stands behind the endpoint: upstreams, tasks, sessions, the ledger."""
 
 import shlex
 from pathlib import Path
@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, AwareDatetime, Field, SecretStr, model_validator
 
+from shim.config.address import web_url
 from shim.config.section import Count, HeaderName, Ms, SecretLine, Section, SomeMs
-from shim.config.surface import web_url
 
 
 def _address(url: str) -> str:

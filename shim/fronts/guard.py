@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from aiohttp import hdrs, web
 
 from shim.config import Config
-from shim.config.surface import is_loopback
+from shim.config.address import is_loopback
 from shim.wire.budget import Holding
 from shim.wire.era import Era
 from shim.wire.errors import (
@@ -21,6 +21,7 @@ from shim.wire.errors import (
     unsupported_coding,
     unsupported_media,
 )
+from shim.wire.http import JSON_TYPE
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
 _ALLOW = "GET, POST, DELETE, OPTIONS"
@@ -77,7 +78,7 @@ class Guard:
 
     async def body(self, http: web.BaseRequest, held: Holding) -> bytes:
         """Read a POST's body within the bounds, its own and that of all. Raises ClientFault."""
-        if http.content_type.lower() != "application/json":
+        if http.content_type.lower() != JSON_TYPE:
             raise unsupported_media(http.headers.get(hdrs.CONTENT_TYPE, ""))
         if any(coding.lower() != "identity" for coding in http.headers.getall(hdrs.CONTENT_ENCODING, ())):
             raise unsupported_coding()

@@ -9,12 +9,11 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from shim.config import Config
+from shim.fronts.legacy_request import Asked
 from shim.fronts.legacy_result import Ask, wait_for_result
-from shim.fronts.reply import Reply
 from shim.fronts.vouching import Vouching
 from shim.hub import rawjson
 from shim.hub.codec import SECTION_1, write_create, write_get, write_task
-from shim.hub.dialect import Dialect
 from shim.hub.status import TERMINAL, Status
 from shim.hub.task import Task
 from shim.ledger.records import EVERY_STATE, InputRow, SessionRow, TaskRow
@@ -22,30 +21,13 @@ from shim.tasks.access import own
 from shim.tasks.promote import promotes
 from shim.tasks.service import Tasks
 from shim.tasks.view import task_of, with_tool_error
-from shim.upstreams.base import Context, Upstream
+from shim.upstreams.base import Upstream
 from shim.wire.envelope import legacy_error
 from shim.wire.errors import cancel_of_ended, invalid_params
-from shim.wire.jsonrpc import Request, Response, write_error, write_result
+from shim.wire.jsonrpc import Response, write_error, write_result
 
 _INPUT_RESPONSE = "tasks/inputResponse"
 """The articles' own name, which no published text has."""
-
-
-class Asked:
-    """One legacy request about tasks."""
-
-    __slots__ = ("ctx", "dialect", "http", "message", "reply", "session")
-
-    def __init__(
-        self, http: web.BaseRequest, message: Request, ctx: Context, reply: Reply,
-        session: SessionRow | None, dialect: Dialect,
-    ) -> None:  # fmt: skip
-        self.http = http
-        self.message = message
-        self.ctx = ctx
-        self.reply = reply
-        self.session = session
-        self.dialect = dialect
 
 
 class Verbs:

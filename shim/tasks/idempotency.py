@@ -19,7 +19,7 @@ from shim.hub.rawjson import RawJsonError
 from shim.ledger.records import IdemRow
 from shim.tasks.room import Room
 from shim.upstreams.base import Context
-from shim.upstreams.http import Denied, NeverSent
+from shim.upstreams.broken import Denied, NeverSent
 from shim.wire.envelope import modern_result
 from shim.wire.errors import (
     ClientFault,

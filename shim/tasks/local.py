@@ -269,7 +269,7 @@ class LocalTasks:
         await self._questions.inline(run.ctx, row, shown)
         outstanding = {one.key for one in await self._room.ledger.inputs(row.pk, ("outstanding", "answered"))}
         if not shown.keys() <= outstanding:
-            raise UpstreamFault(-32603, _UNASKABLE, 502)
+            raise UpstreamFault(_UNASKABLE)
         while not shown.keys() <= run.answers.keys():
             await run.answered.wait()
             run.answered.clear()

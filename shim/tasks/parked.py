@@ -19,7 +19,15 @@ from shim.tasks.parked_call import ParkedCall, Run
 from shim.tasks.room import Room
 from shim.upstreams.base import Context, Upstream
 from shim.wire.budget import KEY as BUFFERS
-from shim.wire.errors import INTERNAL, OwnFault, UpstreamFault, all_in_use, invalid_params, too_many
+from shim.wire.errors import (
+    INTERNAL,
+    OwnFault,
+    UpstreamFault,
+    all_in_use,
+    invalid_params,
+    stopping,
+    too_many,
+)
 from shim.wire.jsonrpc import Request, Response
 
 _PURPOSE = "requestState"
@@ -99,7 +107,7 @@ class ParkedCalls:
         if await call.asks():
             return await self._park(call)
         if call.work.cancelled():
-            raise UpstreamFault(INTERNAL, f"the call was ended: {call.ended or 'the shim stops'}; call again")
+            raise UpstreamFault(f"the call was ended: {call.ended or 'the shim stops'}; call again", None)
         return call.work.result()
 
     async def _park(self, call: ParkedCall) -> Response:
@@ -123,7 +131,7 @@ class ParkedCalls:
         """Make room for a call; one that has its answer makes way. Raises ClientFault: the call is ended."""
         if self._stopping:
             await call.end("the shim stops")
-            raise UpstreamFault(INTERNAL, "the shim is stopping", 503)
+            raise stopping()
         if call.id not in self._calls:
             await self._admit_one_more(call)
         if not self._fits(call):

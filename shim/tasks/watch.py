@@ -11,7 +11,7 @@ from shim.ledger.records import TaskRow
 from shim.tasks.observe import Observer
 from shim.tasks.room import Room
 from shim.upstreams.base import Context
-from shim.upstreams.http import Denied
+from shim.upstreams.broken import Denied
 from shim.wire.errors import ClientFault, ShimError, UpstreamFault, task_expired
 
 _JITTER = (1.1, 1.2)

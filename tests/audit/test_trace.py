@@ -2,11 +2,17 @@
 
 import msgspec
 import pytest
+from multidict import CIMultiDict, CIMultiDictProxy
 
 from shim.audit.activity import Activity
 from shim.audit.events import EVENTS, Client, Connected, RequestEnded
+from shim.audit.metrics import Metrics
+from shim.audit.request_log import RequestLog
 from shim.audit.sink import MemorySink
 from shim.audit.trace import Trace
+from shim.audit.traffic import Traffic
+
+HEADERS = CIMultiDictProxy(CIMultiDict())
 
 
 def written(event) -> dict:
@@ -202,14 +208,15 @@ def test_an_unknown_event_is_our_own_fault():
 def test_activity_counts_what_ended_and_shows_what_waits(monkeypatch):
     now_s = 100.0
     monkeypatch.setattr("shim.audit.trace.perf_counter", lambda: now_s)
-    activity, sink = Activity(), MemorySink()
-    traces = [Trace.incoming(sink, {}, activity) for _ in range(3)]
+    activity, sink, traffic = Activity(), MemorySink(), Traffic()
+    log = RequestLog(sink, activity, Metrics(()), traffic)
+    traces = [log.begin(HEADERS) for _ in range(3)]
     for trace in traces:
         trace.era, trace.method, trace.client_name, trace.caller = "legacy", "GET", "old", "c1"
         trace.towards("main", "legacy", "experimental")
-    traces[0].finish()
+    log.end(traces[0])
     now_s = 107.5
-    Trace.incoming(sink, {}, activity)  # too young to be a wait
+    log.begin(HEADERS)  # too young to be a wait
     connected = [
         Connected(caller="c1", caller_kind="token", client=Client(name="old", version="1"), count=1),
         Connected(caller="c2", caller_kind="session", client=Client(name="old", version="1"), count=2),
@@ -242,3 +249,4 @@ def test_activity_counts_what_ended_and_shows_what_waits(monkeypatch):
     }
     assert activity.alive(connected=[], dropped=0).requests == {}
     assert isinstance(sink.events[0], RequestEnded)
+    assert traffic.of("main").requests == 1

@@ -87,6 +87,21 @@ def test_in_lines(path):
         ended(process)
 
 
+def test_what_is_passed_over_is_said(path):
+    run = Run("one", START)
+    with following(path, stdout=subprocess.PIPE) as process:
+        append(path, [run.call()])
+        process.stdout.readline()
+        with path.open("ab") as file:
+            file.write(b"x" * (2 << 20))
+        assert process.stderr.readline() == b"audit follow: lines passed over, too long for any event: 1\n"
+        with path.open("ab") as file:
+            file.write(b"\n")
+        append(path, [run.call(tool="resize")])
+        assert b"resize" in process.stdout.readline()
+        ended(process)
+
+
 def test_a_reader_that_goes_ends_it(path):
     run = Run("one", START)
     run.call()

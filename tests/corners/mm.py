@@ -121,7 +121,7 @@ async def corner(
             running(config_for(upstream.url, folder, **sections), clock=clock) as app,
             ModernClient(app.url, **{"headers": ALICE, **(client or {})}) as modern,
         ):
-            yield ModernCorner(upstream, app, modern, clock, folder / "audit.jsonl")
+            yield ModernCorner(upstream, app, modern, clock, folder)
 
 
 async def until(check: Callable[[], Awaitable[bool]]) -> None:

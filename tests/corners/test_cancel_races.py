@@ -1,7 +1,6 @@
 """A cancel races the end of the work, a thousand times a corner: what was first shown as the end stays."""
 
 import asyncio
-import json
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -13,7 +12,7 @@ import pytest
 from shim.app import App, running
 from tests.client import LegacyClient, ModernClient
 from tests.scripted import Error, Scripted, Seen, scripted, task, text
-from tests.shim import config_for
+from tests.shim import config_for, events
 
 RACES = 1_000
 AT_ONCE = 25
@@ -149,9 +148,7 @@ async def test_the_end_that_was_shown_first_stays(corner: str, handle_after_ms: 
     ends = [{state for state in states if state in ENDS} for states in told]
     assert [one for one in ends if len(one) != 1] == []
     assert {"completed", "cancelled"} == set().union(*ends), "the race was none"
-    lines = (tmp_path / "audit.jsonl").read_text().splitlines()
-    events = list(map(json.loads, lines))
-    own = [event for event in events if event["event"] == "task.created" and event["local"]]
+    own = [event for event in events(tmp_path, "task.created") if event["local"]]
     assert bool(own) == (handle_after_ms == 1)
-    ended = [event for event in events if event["event"] == "task.ended"]
+    ended = events(tmp_path, "task.ended")
     assert (len(ended), len({event["task_id"] for event in ended})) == (RACES, RACES)  # told once each

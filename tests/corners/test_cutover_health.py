@@ -9,8 +9,9 @@ import pytest
 from shim.app import running
 from tests.client import LegacyClient, ModernClient
 from tests.corners.ml import ALICE, HandClock, breath
-from tests.corners.two import config_of, events, new_server, old_server, pair, ran
+from tests.corners.two import config_of, new_server, old_server, pair, ran
 from tests.scripted import Broken, Raw
+from tests.shim import events
 
 pytestmark = pytest.mark.rule("CUTOVER-FALLBACK")
 GONE = "http://127.0.0.1:1/mcp"

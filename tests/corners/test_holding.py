@@ -22,7 +22,7 @@ UNKNOWN = Error(-32602, "Task not found")
 def held(ml: Corner) -> list[str]:
     """The sessions that the shim holds open upstream."""
     speaker: Any = ml.app.behind.main
-    return list(speaker.pool._by_id)
+    return [one.id for one in speaker.pool]
 
 
 async def settled(ml: Corner) -> None:

@@ -15,18 +15,19 @@ import pytest
 
 from shim.app import App, running
 from shim.config import Config
-from shim.config.surface import Limits
+from shim.config.limits import Limits
 from shim.fronts.hosted.streams import Open
+from shim.tasks.parked_call import GATHER_MS
 from shim.wire.budget import Budget, Holding
 from tests.client import LegacyClient, ModernClient
 from tests.corners import lm as modern_side
 from tests.corners import test_lm_resume as resuming
 from tests.corners.lm import BOB
 from tests.corners.ml import ALICE, Corner, HandClock, corner, elicit
+from tests.corners.mrtr import Conversation
 from tests.corners.raw import post, wire
 from tests.corners.test_lm_listen import announced
 from tests.corners.test_ml_listen import OFFERS, UPDATED, A, listening, notice, wanted
-from tests.corners.test_ml_mrtr import GATHER_MS, Conversation
 from tests.scripted import Error, Hang, Raw, scripted, sse_event, task, text, tool
 from tests.shim import config_for
 

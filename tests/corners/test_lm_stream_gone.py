@@ -12,7 +12,7 @@ from shim.fronts.hosted.streams import Open
 
 @pytest.mark.rule("LM-RESUME")
 async def test_a_client_that_leaves_while_it_is_taken_back_leaves_the_stream_as_it_was(monkeypatch):
-    feed = Feed(Config(), *[Mock() for _ in range(7)])
+    feed = Feed(Config(), *[Mock() for _ in range(5)])
     ending = asyncio.Event()
 
     async def without_client():

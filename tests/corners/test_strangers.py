@@ -15,7 +15,7 @@ from tests.corners.identities import IDENTITIES
 from tests.corners.ml import ALICE
 from tests.provider import Provider
 from tests.scripted import Scripted, task, tool
-from tests.shim import config_for
+from tests.shim import config_for, denials
 
 BOB = {"Authorization": "Bearer bob"}
 TASK = "9b2d4c9e-3f1b-4a57-8a51-0f2f7a3f6c11"
@@ -148,12 +148,6 @@ def seen_by_client(reply: Reply) -> tuple[int, bytes, list[tuple[str, str]]]:
     """All of an answer that could tell one case from another."""
     apart = {"x-request-id", "date"}
     return reply.status, reply.body, [(k, v) for k, v in reply.headers.items() if k.lower() not in apart]
-
-
-def denials(folder: Path) -> list[str]:
-    """Why requests were denied, in order."""
-    lines = (json.loads(line) for line in (folder / "audit.jsonl").read_text().splitlines())
-    return [event["reason"] for event in lines if event["event"] == "denied"]
 
 
 async def neither_sees_nor_moves(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from shim.app import running
+from shim.config import Config
 from tests.client import LegacyClient, ModernClient, Reply
 from tests.corners import mm
 from tests.corners.ml import ALICE
@@ -155,3 +156,61 @@ async def test_ids_of_the_shims_own_cannot_be_guessed(tmp_path: Path) -> None:
     assert len(sessions) == len(random) == 8
     for place in range(0, 32, 4):  # no part of them stands still
         assert len({one[place : place + 4] for one in random}) > 1
+
+
+@pytest.mark.rule("LL-OWN", "LM-INIT")
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_a_client_does_not_choose_its_sessions_id(tmp_path: Path, dialect: str) -> None:
+    """Else it could give somebody an id that it knows."""
+    modern = dialect == "sep-2663"
+    async with scripted(sessions=not modern) as upstream:
+        told_apart(upstream, modern=modern)
+        async with (
+            running(config_for(upstream.url, tmp_path, upstream={"dialect": dialect})) as app,
+            LegacyClient(app.url, headers=ALICE) as client,
+        ):
+            reply = await client.initialize(headers={"Mcp-Session-Id": "chosen"}, notify=False)
+            assert (reply.status, reply.headers.get("Mcp-Session-Id")) == (404, None)
+            client.session, client.initialized = "chosen", True
+            assert (await client.request("ping")).status == 404
+
+
+CREDENTIALS: dict[str, tuple[dict[str, str], set[str | None]]] = {
+    "pass": ({"credentials": "pass"}, {"Bearer alice", "Bearer bob"}),
+    "service": ({"credentials": "service", "service_token": "old-ones"}, {"Bearer old-ones"}),
+    "another": ({"credentials": "service", "service_token": "new-ones"}, {"Bearer new-ones"}),
+    "none": ({"credentials": "none"}, {None}),
+}
+
+
+@pytest.mark.rule("OWN-CREDENTIAL", "CUTOVER-RULES")
+@pytest.mark.parametrize(("old", "new"), [(a, b) for a in CREDENTIALS for b in CREDENTIALS if a != b])
+async def test_each_server_of_a_cutover_gets_what_is_meant_for_it(tmp_path: Path, old: str, new: str) -> None:
+    """The one that calls move to sees no credential of the other's, and the other way round."""
+    async with scripted() as first, scripted() as second:
+        second.sessions += [f"of-first-{number}" for number in range(100)]  # their ids never meet
+        servers = {"old": (first, old), "new": (second, new)}
+        for server, _ in servers.values():
+            server.on("tools/list", {"tools": [tool("run", "optional")]})
+            server.on("tools/call", lambda seen: {"task": task(f"{uuid.uuid4()}-{asking(seen)}")})
+            server.on("tasks/get", lambda seen: task(seen.params["taskId"]))
+            server.on("ping", {})
+        config = config_for(first.url, tmp_path).model_dump()
+        config["upstream"] = [
+            {"name": name, "url": server.url, "dialect": "experimental", **CREDENTIALS[mode][0]}
+            for name, (server, mode) in servers.items()
+        ]
+        config["cutover"] |= {"default": "old", "rules": ["new era=modern"]}
+        async with running(Config.model_validate(config)) as app:
+            for headers in (ALICE, BOB, ALICE):
+                async with (
+                    ModernClient(app.url, headers=headers) as modern,
+                    LegacyClient(app.url, headers=headers) as legacy,
+                ):
+                    task_id = (await modern.call("run")).result["taskId"]
+                    assert (await modern.tasks("get", task_id)).status == 200
+                    await legacy.initialize()
+                    assert (await legacy.call("run", task={})).status == 200
+        for server, mode in servers.values():
+            assert server.seen("tools/call")
+            assert {one.headers.get("Authorization") for one in server.requests} == CREDENTIALS[mode][1]

@@ -15,7 +15,7 @@ from shim.auditing.logs import reading
 from tests.client import LegacyClient
 from tests.corners.lm import DISCOVER
 from tests.scripted import Raw, Scripted, scripted
-from tests.shim import config_for
+from tests.shim import config_for, events
 
 pytestmark = pytest.mark.rule("OWN-UNKNOWN")
 
@@ -46,11 +46,6 @@ def config(upstream: Scripted, folder: Path, era: str, identity: Mapping[str, An
     return config_for(upstream.url, folder, upstream={"dialect": dialect}, identity=identity)
 
 
-def events(folder: Path) -> list[dict[str, Any]]:
-    lines = (folder / "audit.jsonl").read_text().splitlines()
-    return [event for event in map(json.loads, lines) if event["event"] == "request"]
-
-
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 @pytest.mark.parametrize("scan", SCANS)
 async def test_a_scanner_is_nobody_who_uses_the_old_api(tmp_path: Path, scan: str, era: str) -> None:
@@ -63,7 +58,7 @@ async def test_a_scanner_is_nobody_who_uses_the_old_api(tmp_path: Path, scan: st
         sent = {**JSON_TYPE, **headers}
         async with http.request(method, app.url, data=body or None, headers=sent) as answer:
             assert 400 <= answer.status < 500
-    [event] = events(tmp_path)
+    [event] = events(tmp_path, "request")
     assert event["unidentified"]
     with reading([str(tmp_path / "audit.jsonl")], io.BytesIO()) as logs:
         found = Gate(logs, logs.span).ask("legacy-only-from:nightly")
@@ -79,7 +74,7 @@ async def test_an_anonymous_client_that_is_served_is_a_caller(tmp_path: Path, er
         LegacyClient(app.url) as client,
     ):
         await client.initialize()
-    assert not any(event.get("unidentified") for event in events(tmp_path))
+    assert not any(event.get("unidentified") for event in events(tmp_path, "request"))
     with reading([str(tmp_path / "audit.jsonl")], io.BytesIO()) as logs:
         found = Gate(logs, logs.span).ask("legacy-only-from:nightly")
     assert found.verdict == "unsafe"
@@ -91,5 +86,5 @@ async def test_a_token_that_no_server_took_tells_of_nobody(tmp_path: Path) -> No
         upstream.once("initialize", Raw(b"", 401, {"WWW-Authenticate": "Bearer"}), any_session=True)
         async with LegacyClient(app.url, headers={"Authorization": "Bearer ran-out"}) as client:
             assert (await client.request("initialize", {"protocolVersion": "2025-11-25"})).status == 401
-    [event] = events(tmp_path)
+    [event] = events(tmp_path, "request")
     assert (event["unidentified"], event["http_status"], event["caller_kind"]) == (True, 401, "token")

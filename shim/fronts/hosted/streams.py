@@ -11,10 +11,9 @@ from shim.hub.status import TERMINAL
 from shim.ledger.records import TaskRow
 from shim.wire.budget import KEY as BUFFERS
 from shim.wire.budget import Budget, Holding
-from shim.wire.errors import ClientFault
+from shim.wire.errors import INVALID_REQUEST, ClientFault
 
 _CONFLICT = 409
-_INVALID_REQUEST = -32600
 _TOUCHED = 100
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
@@ -91,9 +90,11 @@ class Open:
 
 
 class Streams:
-    """Which sessions have their GET stream open."""
+    """Which sessions have their GET stream open, and what is known of it."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, ids: EventIds, budget: Budget) -> None:
+        self.ids = ids
+        """What events go under, whichever stream carries them."""
         self._budget = budget
         self._open: dict[str, Open] = {}
 
@@ -101,7 +102,7 @@ class Streams:
     def opening(self, session_id: str) -> Iterator[Open]:
         """Hold a session's one stream while its client reads it. Raises ClientFault for a second reader."""
         if self.is_open(session_id):
-            raise ClientFault(_INVALID_REQUEST, "this session's stream is open already", _CONFLICT)
+            raise ClientFault(INVALID_REQUEST, "this session's stream is open already", _CONFLICT)
         stream = self._open.setdefault(session_id, Open(Holding(self._budget)))
         stream.read = True
         try:

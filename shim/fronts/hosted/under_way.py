@@ -7,9 +7,7 @@ import structlog
 from aiohttp import web
 
 from shim.fronts.hosted.replay import Replays
-from shim.fronts.legacy_verbs import Asked
-from shim.fronts.reply import Reply
-from shim.upstreams.base import Context
+from shim.fronts.legacy_request import Asked
 from shim.upstreams.faults import fault_of
 from shim.wire.errors import internal
 from shim.wire.jsonrpc import write_error
@@ -71,16 +69,6 @@ class UnderWay:
         work = self._work.get((session_id, request_id))
         if work is not None:
             work.cancel()
-
-    async def resume(
-        self, ctx: Context, session_id: str, last_event_id: str | None, reply: Reply
-    ) -> web.StreamResponse | None:
-        """Send what a call's stream carried since an event; None where no call's carried it."""
-        kept = self._replays.find(session_id, last_event_id)
-        if kept is None or last_event_id is None:
-            return None
-        ctx.trace.rule("LM-RESUME")
-        return await self._replays.serve(kept, reply, last_event_id)
 
     def _ended(self, where: tuple[str, bytes], work: Work) -> bytes | None:
         """Take it that a request is over whose client had left; give its error if it failed."""

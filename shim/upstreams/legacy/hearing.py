@@ -12,6 +12,7 @@ from shim.hub.facts import UPDATED
 from shim.hub.rawjson import Members
 from shim.recent import Recent
 from shim.upstreams.base import Asking, Context, Notify, Question, SessionEvents
+from shim.wire import methods
 from shim.wire.envelope import related_task_of, without_related_task
 from shim.wire.jsonrpc import Notification, Request, Response, write_error, write_result
 from shim.wire.loglevels import reaches
@@ -102,11 +103,11 @@ class Hearing:
             await self._heard_status(message, dialect)
             return
         match message.method:
-            case "notifications/progress":
+            case methods.PROGRESS:
                 await self._heard_progress(message)
-            case "notifications/message":
+            case methods.LOGGED:
                 await self._heard_log(message, ctx if on_call else None)
-            case "notifications/cancelled":
+            case methods.CANCELLED:
                 await self._withdrawn(message.params.get("requestId", b""))
             case method if method in ANNOUNCED:
                 await self._announced_change(message)

@@ -11,18 +11,20 @@ from shim.callers.caller import Caller, Kind
 from shim.ledger.protocol import Ledger
 from shim.ledger.records import SessionRow, TaskRow
 from shim.upstreams.base import Context, SessionLost, TaskGone, TaskUnknown
+from shim.upstreams.legacy.exchange import Gone
 from shim.upstreams.legacy.pool import Pool, PoolLimits
 from shim.upstreams.legacy.refusals import unknown
-from shim.upstreams.legacy.session import Gone, LegacySession, Parts
+from shim.upstreams.legacy.session import LegacySession, Parts
 from shim.wire.envelope import initialize_params
+from shim.wire.era import LEGACY_VERSIONS
 from shim.wire.errors import UpstreamFault
 from shim.wire.jsonrpc import write_notification
+from shim.wire.methods import INITIALIZED
 
 T = TypeVar("T")
 
-REMEMBERED = 10_000
-"""Sessions of clients, and catalogues of callers, that are kept at hand."""
-_LATEST = "2025-11-25"
+_REMEMBERED = 10_000
+"""Sessions of clients that are kept at hand."""
 _LEFT_AT_ONCE = 100
 """Sessions of an earlier run that one sweep closes at most."""
 
@@ -61,7 +63,7 @@ class Sessions:
         if stored is None or stored.closed:
             raise SessionLost
         session = self._driven[session_id] = LegacySession(self._parts, stored)
-        if len(self._driven) > REMEMBERED:
+        if len(self._driven) > _REMEMBERED:
             _, old = self._driven.popitem(last=False)
             await old.close()
         return session
@@ -86,7 +88,7 @@ class Sessions:
         try:
             return await send(session)
         except Gone:
-            raise UpstreamFault(-32603, "the upstream answers 404 on a living session", 502) from None
+            raise UpstreamFault("the upstream answers 404 on a living session") from None
 
     async def on_task(
         self,
@@ -182,7 +184,7 @@ class Sessions:
 
     async def _open(self, ctx: Context) -> LegacySession:
         now_ms = self._parts.clock.now_ms()
-        params = initialize_params(ctx.client_name, ctx.client_version, ctx.capabilities, _LATEST)
+        params = initialize_params(ctx.client_name, ctx.client_version, ctx.capabilities, LEGACY_VERSIONS[0])
         if not self._handshake:
             return LegacySession.without(self._parts)
         session = await LegacySession.handshake(self._parts, ctx, params)
@@ -194,7 +196,7 @@ class Sessions:
         )  # fmt: skip
         if session.wire_id is not None:
             await self._ledger.add_session(session.row)
-        await session.post(ctx, write_notification("notifications/initialized", {}))
+        await session.post(ctx, write_notification(INITIALIZED, {}))
         if ctx.kinds:
             await session.open_stream(ctx)
         ctx.trace.event("session.opened", side="upstream", reason="pool")

@@ -19,6 +19,7 @@ from shim.audit.activity import Activity
 from shim.audit.events import InstanceStarted, InstanceStopped
 from shim.audit.methods import method_names
 from shim.audit.metrics import Metrics
+from shim.audit.notices import Notices
 from shim.audit.request_log import RequestLog
 from shim.audit.sink import new_instance
 from shim.audit.traffic import Traffic
@@ -99,7 +100,7 @@ async def running(
         sink = open_sink(stack, config, instance)
         live = Live(config)
         in_force = live.as_config()
-        ledger = await open_ledger(stack, in_force, clock, metrics, sink)
+        ledger = await open_ledger(stack, in_force, clock, metrics, sink, keys)
 
         stands = {
             one.name: Stand(in_force, one, await linked(stack, in_force, one, ledger, clock), sink, clock)
@@ -144,7 +145,7 @@ async def running(
             terms=at_first,
             routes=routes,
             metadata=ResourceMetadata(in_force, stands),
-            requests=RequestLog(sink, activity, metrics, traffic),
+            requests=RequestLog(sink, activity, metrics, traffic, Notices(clock)),
             shadow=shadow,
             shares=Shares(
                 in_force, clock, frozenset(one.methods.get for one in dialects.values()), room.budget

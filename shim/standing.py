@@ -115,6 +115,10 @@ class Stand:
         name = "upstream.up" if up else "upstream.down"
         Trace.background(self._sink, upstream=self.name).event(name, evidence=evidence)
         self.health.changed(up=up, evidence=evidence)
+        if up:
+            log.info("the upstream can be reached again", upstream=self.name)
+        else:
+            log.warning("the upstream cannot be reached", upstream=self.name, evidence=evidence)
         if up:  # what comes back may be another version
             self.link.doubt("it came back")
 

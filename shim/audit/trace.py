@@ -57,6 +57,8 @@ class Trace:
     outcome: Outcome | None = None
     refusal: str | None = None
     """Why it was denied, if it was."""
+    fault: str | None = None
+    """What was wrong with an upstream or the shim, if that is why it failed; nothing that a peer wrote."""
     code: int | None = None
     http_status: int | None = None
     sunset: str | None = None
@@ -161,10 +163,10 @@ class Trace:
             Loss(rule=rule, field=field[:_STATED_CHARS], task_id=_bounded(self.task_id), **self._common())
         )
 
-    def denied(self, reason: str) -> None:
-        """Write why the request is refused; that is its outcome too."""
+    def denied(self, reason: str, limit: str | None = None) -> None:
+        """Write why the request is refused, by which bound if one; that is its outcome too."""
         self.outcome, self.refusal = "denied", reason
-        self._sink.emit(Denied(reason=reason, task_id=_bounded(self.task_id), **self._common()))
+        self._sink.emit(Denied(reason=reason, limit=limit, task_id=_bounded(self.task_id), **self._common()))
 
     def reached(self, limit: str) -> None:
         """Count that a bound is reached, by its key in the config."""
@@ -212,6 +214,7 @@ class Trace:
             legacy_features=tuple(sorted(self.legacy_features)),
             unidentified=self.unidentified,
             reason=self.refusal,
+            fault=self.fault,
             **self._common(),
         )
         self._sink.emit(event)

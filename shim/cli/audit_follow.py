@@ -31,8 +31,9 @@ _ADMIN_TIMEOUT_S = 1
 @click.option("--admin", metavar="URL", help="The shim's admin address, for what it knows of its upstreams.")
 @operator_errors
 def follow(log: Path | None, config_file: Path | None, admin: str | None) -> None:
-    """Show live what comes into a log: rates by corner, newest callers of the old API, errors.
+    """Show live what comes into a log.
 
+    Rates by corner, newest callers of the old API, errors.
     LOG and the admin address are those of `--config` unless they are given. LOG need not exist yet, and is
     followed when it is rotated. Where the output is no terminal, each call by the old API and each error is
     a line. Ctrl-C ends it.

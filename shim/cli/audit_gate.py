@@ -41,8 +41,9 @@ def gate(
     log: tuple[str, ...], rules: tuple[str, ...], since: str, until: str | None, tolerate: int, memory: str,
     key_file: Path | None, *, strict: bool, json_wanted: bool,
 ) -> None:  # fmt: skip
-    """Exit 0 when every rule says it is safe, 1 when one says it is not, 2 when it cannot be told.
+    """Tell by the exit code whether a pipeline may go on.
 
+    0 when every rule says it is safe, 1 when one says it is not, 2 when it cannot be told.
     Gaps, lost events and too little data are never a yes. It covers only traffic through the shim. What was
     turned away before anything told who calls (no or a bad credential, no session) is shown, and is nobody's
     use of the old API; with --strict it is.

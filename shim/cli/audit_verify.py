@@ -22,8 +22,9 @@ _SHOWN = 50
 @logs_options
 @click.option("--json", "json_wanted", is_flag=True, help="Print one JSON object.")
 def verify(logs: Logs, span: Period, *, json_wanted: bool) -> None:
-    """Find missing, repeated, reordered and torn events, and minutes without a sign of life.
+    """Tell whether the logs are whole.
 
+    Missing, repeated, reordered and torn events are found, and minutes without a sign of life.
     With --key-file also lines that were changed, removed, added or moved, where audit.key_file was set. Exit
     code 1 if the logs are not whole. What overlapping files repeat in the same words is no fault.
     """

@@ -40,9 +40,10 @@ from shim.upstreams.stdio.serving import BRIDGE_URL, bridge_of, serving
 )  # fmt: skip
 @operator_errors
 def check(config_file: Path | None, *, online: bool, strict: bool, accept: tuple[str, ...]) -> None:
-    """Validate the config and print the effective one, secrets masked.
+    """Validate the config and print all of it that is in force.
 
-    Nothing is made or changed. The exit code is 1 where --online finds a server that cannot be told or
+    Secrets are masked; nothing is made or changed. What is wrong stands on standard error. The exit code is
+    2 where the config cannot be used, 1 where --online finds a server that cannot be told or
     that is not what the config says, and with --strict where there is a warning.
     """
     set_up_for_answer()

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from shim.audit.log import set_up
 from shim.cli.common import FOUND, operator_errors
@@ -37,6 +38,9 @@ def demo(keep: bool, port: int) -> None:  # noqa: FBT001 - a flag
     client of an old API and one of 2026-07-28 do the same jobs through it. The exit code is 1 if anything
     is not as it must be.
     """
+    given = click.get_current_context().get_parameter_source("port")
+    if given is not ParameterSource.DEFAULT and not keep:
+        raise click.UsageError("--port goes with --keep")
     set_up("warning", "auto")
     if asyncio.run(_demo(port if keep else None)):
         sys.exit(FOUND)

@@ -103,9 +103,8 @@ def check(path: Path) -> None:
         db.close()
     newest = _newest_schema()
     if version != newest:
-        raise LedgerFileError(
-            f"{path}: has schema {version}, this version reads {newest}; `serve` brings it there"
-        )
+        mend = "`serve` brings it there" if version < newest else "use the taskshim that wrote it"
+        raise LedgerFileError(f"{path}: has schema {version}, this version reads {newest}; {mend}")
 
 
 def _newest_schema() -> int:

@@ -30,7 +30,7 @@ _SUPPORT = {
 @config_option
 @operator_errors
 def mappings(name: str | None, config_file: Path | None) -> None:
-    """Show how a dialect speaks about tasks, or which dialects there are.
+    """Show the dialects, or how the one called NAME speaks of tasks.
 
     With --config the site's own tables are among them.
     """

@@ -20,14 +20,20 @@ from shim.hub.registry import load_dialects
     "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Send a header, as a credential."
 )
 @click.option(
-    "--timeout", "timeout_ms", default=10_000, show_default=True, help="Milliseconds for each answer."
+    "--timeout-ms",
+    "--timeout",
+    "timeout_ms",
+    default=10_000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Wait for each answer at most that long.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @operator_errors
 def probe_command(url: str, headers: tuple[str, ...], timeout_ms: int, as_json: bool) -> None:  # noqa: FBT001 - a flag
-    """Ask a server what it speaks; nothing is called and nothing changed there.
+    """Ask a server what it speaks; nothing changes there.
 
-    The exit code is 1 where that cannot be told for sure.
+    No tool is called. The exit code is 1 where that cannot be told for sure.
     """
     if not url.startswith(("http://", "https://")):
         fail(f"{url}: must be an http:// or https:// URL")

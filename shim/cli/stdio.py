@@ -37,8 +37,9 @@ _NAME, _KEY = "stdio", "Taskshim-Stdio"
 @click.option("--audit", type=click.Path(path_type=Path), help="The audit log's file.")
 @operator_errors
 def stdio(config_file: Path | None, upstream: str | None, ledger: Path | None, audit: Path | None) -> None:
-    """Be a server on standard input and output, of both eras, for a client that can only speak so.
+    """Be a server on standard input and output, of both eras.
 
+    For a client that can only speak so.
     No port is opened. It ends with its input, or when it is told to.
     """
     config = read_config(config_file, {"upstream": upstream, "ledger": ledger, "audit": audit})

@@ -100,7 +100,7 @@ def show(task_id: str, config_file: Path | None, ledger: Path | None, payload: b
 @_ledger_option
 @operator_errors
 def prune(config_file: Path | None, ledger: Path | None) -> None:
-    """Take what is over its time by the config, as a running shim does by itself.
+    """Take what is over its time by the config.
 
     Ended tasks lose their payload first and their row later; a task that has not ended goes only when it
     is older than tasks.max_age_ms. The shim must not run.

@@ -18,13 +18,14 @@ from shim.fronts.reply import Reply, SlowReader
 from shim.fronts.routes import Arrival, Routes, Standing
 from shim.fronts.shares import Shares
 from shim.fronts.terms import Terms
+from shim.ledger.protocol import LedgerError
 from shim.shadow.shadow import Shadow
 from shim.upstreams.base import Context
 from shim.upstreams.broken import Denied, NeverSent
 from shim.upstreams.faults import fault_of
 from shim.wire.budget import Holding
 from shim.wire.era import Era, classify
-from shim.wire.errors import internal
+from shim.wire.errors import ClientFault, internal, unusable_ledger
 from shim.wire.headers import passed_on
 from shim.wire.jsonrpc import Message, Request, read_client, write_error
 from shim.wire.statuses import status_of_fault
@@ -151,12 +152,14 @@ class Endpoint:
         if isinstance(exc, Denied) and not reply.streaming:
             trace.denied("credential")
             return reply.relayed_denial(exc)
-        fault = fault_of(exc)
+        fault = unusable_ledger(str(exc)) if isinstance(exc, LedgerError) else fault_of(exc)
         if fault is None:
             log.error("a request failed", request_id=trace.request_id, exc_info=exc)
             fault = internal()
+        if not isinstance(fault, ClientFault):
+            trace.fault = fault.recorded
         if fault.reason is not None and trace.outcome is None:
-            trace.denied(fault.reason)
+            trace.denied(fault.reason, fault.limit)
         if fault.limit is not None:
             trace.reached(fault.limit)
         trace.code = fault.code

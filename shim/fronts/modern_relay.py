@@ -153,9 +153,10 @@ class ModernRelay:
         row = await self._owned(asked)
         if not self._relayed(row):
             return await self._by_hub(asked)
+        began_ms = self._tasks.room.clock.now_ms()
 
         async def seen(response: Response) -> bytes | None:
-            return await self._seen.shown(asked, row, response)
+            return await self._seen.shown(asked, row, response, began_ms=began_ms)
 
         return await self._passing.forward(asked, tap=of_answer(asked, seen))
 

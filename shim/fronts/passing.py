@@ -18,7 +18,7 @@ from shim.fronts.reply import Reply
 from shim.hub import rawjson
 from shim.hub.dialect import Dialect
 from shim.hub.facts import UPDATED
-from shim.ledger.records import SessionRow, TaskRow
+from shim.ledger.records import EVERY_STATE, SessionRow, TaskRow
 from shim.recent import Recent
 from shim.tasks.answers import as_response
 from shim.tasks.handback import Exchange
@@ -27,7 +27,15 @@ from shim.upstreams.base import Context, Question, Upstream
 from shim.wire.envelope import related_task_of, strip_related_task, with_related_task
 from shim.wire.errors import UpstreamFault
 from shim.wire.http import SERVER_ERROR
-from shim.wire.jsonrpc import Notification, Request, Response, read_upstream, write_message, write_request
+from shim.wire.jsonrpc import (
+    Notification,
+    Request,
+    Response,
+    read_upstream,
+    write_message,
+    write_notification,
+    write_request,
+)
 from shim.wire.methods import CANCELLED
 from shim.wire.questions import legacy_question
 
@@ -149,9 +157,20 @@ class Passing:
         return answer
 
     async def ask(self, row: TaskRow, reply: Reply, dialect: Dialect, sent: set[str]) -> None:
-        """Send a task's questions on its result's stream, but those that the client saw elsewhere."""
-        for asked in await self._ledger.inputs(row.pk):
-            if asked.upstream_id is None or asked.key in sent or (row.pk, asked.upstream_id) in self._shown:
+        """Send a task's questions on its result's stream, but those that the client saw elsewhere.
+
+        `sent` are those that went over it; what need not be answered any more is called off (INPUT-GONE).
+        """
+        for asked in await self._ledger.inputs(row.pk, EVERY_STATE):
+            if asked.upstream_id is None or asked.state == "lost":
+                continue
+            if asked.state != "outstanding":
+                if asked.key in sent and asked.by != "session":
+                    named = {"requestId": asked.upstream_id}
+                    await reply.event(write_notification(CANCELLED, named))
+                sent.discard(asked.key)
+                continue
+            if asked.key in sent or (row.pk, asked.upstream_id) in self._shown:
                 continue
             sent.add(asked.key)
             params = with_related_task(asked.params, row.task_id) if dialect.related_task else asked.params

@@ -14,7 +14,10 @@ import msgspec
 Members = dict[str, bytes]
 """An object's members: decoded key -> the value's raw JSON bytes, in the order they came."""
 
-Fault = Literal["syntax", "not_object", "too_deep", "duplicate", "utf8"]
+Fault = Literal["syntax", "not_object", "too_deep", "too_wide", "duplicate", "utf8"]
+
+MOST_MEMBERS = 10_000
+"""What an object that is taken apart may have: each member costs fifty times its bytes. Payloads are not."""
 
 
 class RawJsonError(ValueError):
@@ -40,13 +43,15 @@ def members(data: bytes) -> Members:
     """Split an object into raw members; of repeated keys the last one wins. Raises RawJsonError."""
     _require_utf8(data)  # msgspec does not look into the strings it skips
     try:
-        return {key: bytes(value) for key, value in _members.decode(data).items()}
+        found = _members.decode(data)
     except msgspec.ValidationError as exc:
         raise RawJsonError("not_object", "expected a JSON object") from exc
     except RecursionError as exc:
         raise RawJsonError("too_deep", "the JSON is nested too deeply") from exc
     except msgspec.DecodeError:
         return _slow_members(data)
+    _refuse_wide(found)
+    return {key: bytes(value) for key, value in found.items()}
 
 
 def strict_members(data: bytes) -> Members:
@@ -141,6 +146,11 @@ def _require_utf8(data: bytes) -> None:
         raise RawJsonError("utf8", "the JSON is not UTF-8") from exc
 
 
+def _refuse_wide(found: Mapping[str, object]) -> None:
+    if len(found) > MOST_MEMBERS:
+        raise RawJsonError("too_wide", f"an object has more than {MOST_MEMBERS} members")
+
+
 def _same_key(token: bytes, key: str) -> bool:
     inner = token[1:-1]
     if b"\\" not in inner:
@@ -174,6 +184,7 @@ def _slow_members(data: bytes) -> Members:
     value = decode(data)
     if not isinstance(value, dict):
         raise RawJsonError("not_object", "expected a JSON object")
+    _refuse_wide(value)
     return _slices(text)
 
 

@@ -32,7 +32,18 @@ _RELEASE = (
 )
 _TELL = "UPDATE input SET params = ? WHERE task_pk = ? AND key = ? AND state = 'outstanding' RETURNING n"
 _WITHDRAW = (
-    "UPDATE input SET state = 'closed' WHERE task_pk = ? AND key = ? AND state = 'outstanding' RETURNING n"
+    "UPDATE input SET state = 'closed', withdrawn_ms = ? "
+    "WHERE task_pk = ? AND key = ? AND state = 'outstanding' AND asked_ms < ? RETURNING n"
+)
+# the end of a task is final: nothing is asked after it
+_WITHDRAWN = (
+    "task_pk = ? AND key = ? AND state = 'closed' AND withdrawn_ms < ? "
+    "AND NOT EXISTS (SELECT 1 FROM task WHERE task.pk = input.task_pk AND task.ended_ms IS NOT NULL)"
+)
+_UNASK_AGAIN = f"DELETE FROM ask WHERE (task_pk, key) IN (SELECT task_pk, key FROM input WHERE {_WITHDRAWN})"  # noqa: S608
+_ASK_AGAIN = (
+    "UPDATE input SET state = 'outstanding', withdrawn_ms = NULL, method = ?, params = ?, kind = ?, "  # noqa: S608
+    f"asked_ms = ? WHERE {_WITHDRAWN} RETURNING n"
 )
 _UNASK = "DELETE FROM ask WHERE task_pk = ? AND key = ?"
 _DELIVER = (
@@ -62,9 +73,10 @@ class Inputs(Part):
         if await self._change(pk, supersede, (_ADD, stored), kept=text):
             return asked
         found = self._question((await self._db.read(_SAME, pk, asked.key, *under, *under))[0])
-        if found.state != "lost" or found.key != asked.key:
+        if found.state != "lost" or (found.session_id, found.upstream_id) != under:
             return found
-        await self._change(pk, (_TELL, (mark, pk, asked.key)), kept=text)
+        again = {names_of(found.key)[0]: asked.params}
+        await self._change(pk, (_TELL, (mark, pk, found.key)), kept=again)
         return replace(found, params=asked.params, state="outstanding")
 
     async def inputs(self, task_pk: int, states: Sequence[InputState] = ("outstanding",)) -> list[InputRow]:
@@ -93,9 +105,21 @@ class Inputs(Part):
         unanswered = {names_of(key)[1]: None}
         await self._change(task_pk, (_UNASK, (task_pk, key)), (_RELEASE, (task_pk, key)), kept=unanswered)
 
-    async def withdraw_input(self, task_pk: int, key: str) -> bool:
-        """Close a question that nobody has answered; False where somebody has."""
-        return await self._change(task_pk, (_WITHDRAW, (task_pk, key)), kept=dict.fromkeys(names_of(key)))
+    async def withdraw_input(self, task_pk: int, key: str, *, now_ms: int, asked_before_ms: int) -> bool:
+        """Close a question that was asked before a time; False where somebody has answered it."""
+        withdraw = (_WITHDRAW, (now_ms, task_pk, key, asked_before_ms))
+        return await self._change(task_pk, withdraw, kept=dict.fromkeys(names_of(key)))
+
+    async def ask_again(self, asked: InputRow, *, withdrawn_before_ms: int) -> bool:
+        """Open a question anew that was withdrawn before a time, as if never sent; False for any other.
+
+        Raises ClientFault as `add_input` does.
+        """
+        self._payloads.ensure(len(asked.params))
+        withdrawn = (asked.task_pk, asked.key, withdrawn_before_ms)
+        mark, text = self._payloads.mark(asked.params), {names_of(asked.key)[0]: asked.params}
+        anew = (_ASK_AGAIN, (asked.method, mark, asked.kind, asked.asked_ms, *withdrawn))
+        return await self._change(asked.task_pk, (_UNASK_AGAIN, withdrawn), anew, kept=text)
 
     async def close_inputs(self, task_pk: int) -> None:
         """Close what is not delivered (INPUT-END)."""

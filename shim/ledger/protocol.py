@@ -30,6 +30,9 @@ class IdCollision(ValueError):
 class LedgerError(RuntimeError):
     """The ledger cannot be read or written; never to be taken for "not found" (OWN-CHECK)."""
 
+    in_one_line = True
+    """The log needs no traceback of it: what SQLite or the disk says is all there is."""
+
 
 class LedgerLocked(LedgerError):
     """Another process has the ledger (DUR-7)."""
@@ -211,8 +214,11 @@ class Ledger(Protocol):
     async def ask_is_due(self, sent: AskRow) -> None:
         """Note that a question was lost on its way: it may be sent again at once."""
 
+    async def unask(self, sent: AskRow) -> None:
+        """Forget how a question was sent: its client knows that it need not be answered."""
+
     async def asks(self, session_id: str) -> list[AskRow]:
-        """Give the questions that were sent over a session and are still outstanding."""
+        """Give the questions that were sent over a session, and that its client may still have open."""
 
     async def asks_of(self, task_pk: int) -> list[AskRow]:
         """Give how a task's questions were sent over sessions that have not ended."""
@@ -223,8 +229,11 @@ class Ledger(Protocol):
     async def release_input(self, task_pk: int, key: str) -> None:
         """Make an answered question outstanding again, as if not sent: the upstream refused the answer."""
 
-    async def withdraw_input(self, task_pk: int, key: str) -> bool:
-        """Close a question that nobody has answered; False where somebody has (ML-INPUT)."""
+    async def withdraw_input(self, task_pk: int, key: str, *, now_ms: int, asked_before_ms: int) -> bool:
+        """Close a question that was asked before a time; False where somebody has answered it."""
+
+    async def ask_again(self, asked: InputRow, *, withdrawn_before_ms: int) -> bool:
+        """Open a question anew that was withdrawn before a time, as if never sent; False for any other."""
 
     async def close_inputs(self, task_pk: int) -> None:
         """Close what is not delivered (INPUT-END)."""

@@ -128,6 +128,8 @@ class InputRow(msgspec.Struct, frozen=True, kw_only=True):
     state: InputState = "outstanding"
     response: bytes | None = None
     by: str | None = None
+    withdrawn_ms: int | None = None
+    """When the server took it back, unanswered; None if it did not, or asks it again."""
 
 
 class AskRow(msgspec.Struct, frozen=True, kw_only=True):

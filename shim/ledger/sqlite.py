@@ -29,14 +29,18 @@ class SqliteLedger(Tasks, Sessions, Inputs, Asks, Calls, Keyed):
         self, path: Path, clock: Clock, *,
         synchronous: str = "full", lock_wait_ms: int = 10_000,
         cache_rows: int = 20_000, cache_bytes: int = _CACHE_BYTES,
-        on_batch: Callable[[int], None] | None = None, payloads: Payloads | None = None,
+        on_batch: Callable[[int], None] | None = None, on_failure: Callable[[], None] | None = None,
+        payloads: Payloads | None = None,
     ) -> None:  # fmt: skip
-        """`on_batch` hears how many writes each commit carried; caches are bounded in rows and payload.
+        """`on_batch` hears how many writes each commit carried, `on_failure` of each that failed.
 
-        `payloads` says where what tasks carry is kept: in the file, if not given.
+        Caches are bounded in rows and payload. `payloads` says where what tasks carry is kept: in the file,
+        if not given.
         """
         payloads = payloads or Payloads()
-        db = Database(path, synchronous=synchronous, on_batch=on_batch, in_file=payloads.in_file)
+        db = Database(
+            path, synchronous=synchronous, in_file=payloads.in_file, on_batch=on_batch, on_failure=on_failure
+        )
         Tasks.__init__(self, db, payloads, cache_rows=cache_rows, cache_bytes=cache_bytes)
         Sessions.__init__(self, db, payloads, cache_rows=cache_rows)
         Inputs.__init__(self, db, payloads, cache_rows=cache_rows, cache_bytes=cache_bytes)

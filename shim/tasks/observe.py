@@ -18,6 +18,7 @@ from shim.tasks.results import Results
 from shim.tasks.room import Room
 from shim.tasks.terminal import End, end_of, error
 from shim.upstreams.base import Context, SessionLost, TaskUnknown
+from shim.upstreams.faults import unreadable
 from shim.wire.errors import UpstreamFault, end_not_kept, lost_task, task_expired
 
 _FRESH_AT_MOST_MS = 1_000
@@ -82,12 +83,17 @@ class Observer:
         elif not flights:
             del self._flights[pk]
 
-    async def take(self, ctx: Context, row: TaskRow, reading: Reading) -> TaskRow:
-        """Take in what a look at a task showed, whoever looked, and give the task as it now is."""
+    async def take(
+        self, ctx: Context, row: TaskRow, reading: Reading, *, began_ms: int | None = None
+    ) -> TaskRow:
+        """Take in what a look at a task showed, whoever looked, and give the task as it now is.
+
+        `began_ms` is when the look began, None for what the server said by itself.
+        """
         self._unknown_since.pop(row.pk, None)
         for one in reading.lenient:
             ctx.trace.lenient(one.rule, one.detail)
-        latest = await self._advance(ctx, row, reading.task)
+        latest = await self._advance(ctx, row, reading.task, began_ms)
         self._remember(latest)
         return latest
 
@@ -202,6 +208,7 @@ class Observer:
         return age_ms < min(hint / _FRESH_SHARE, _FRESH_AT_MOST_MS)
 
     async def _observe(self, ctx: Context, row: TaskRow) -> TaskRow:
+        began_ms = self._room.clock.now_ms()
         try:
             reading = await self._room.upstream(row).get(ctx, row)
         except TaskUnknown:
@@ -210,9 +217,9 @@ class Observer:
             return row
         except (CodecError, RawJsonError) as exc:
             raise _unreadable(ctx, exc) from exc
-        return await self.take(ctx, row, reading)
+        return await self.take(ctx, row, reading, began_ms=began_ms)
 
-    async def _advance(self, ctx: Context, row: TaskRow, task: Task) -> TaskRow:
+    async def _advance(self, ctx: Context, row: TaskRow, task: Task, began_ms: int | None) -> TaskRow:
         if row.status in TERMINAL:
             if task.status is not row.status:
                 ctx.trace.event(
@@ -221,8 +228,7 @@ class Observer:
             return row
         if task.status in TERMINAL:
             return await self._ended(ctx, row, task)
-        if task.input_requests:
-            await self._questions.inline(ctx, row, task.input_requests)
+        await self._questions.looked(ctx, row, task, began_ms=began_ms)
         asked = task.status is Status.INPUT_REQUIRED or self._room.changes.watched(row.pk)
         # a client that drives the session reads its streams itself (LL-ROUTE)
         if asked and not row.driven and self._room.upstream(row).dialect.methods.result:
@@ -300,7 +306,7 @@ class Observer:
 
 def _unreadable(ctx: Context, exc: Exception) -> UpstreamFault:
     ctx.trace.event("upstream.invalid", rule="HUB-4", detail=str(exc))
-    return UpstreamFault(f"the upstream's answer cannot be read: {exc}")
+    return unreadable(exc)
 
 
 def _same(row: TaskRow, task: Task) -> bool:

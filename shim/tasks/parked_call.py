@@ -76,7 +76,7 @@ class ParkedCall:
         elif self._asked >= self._room.config.limits.questions_per_task:
             message = "too many questions of one call (limits.questions_per_task)"
             await question.refuse(METHOD_NOT_FOUND, message)
-            self.ctx.trace.denied("limit")
+            self.ctx.trace.denied("limit", "limits.questions_per_task")
             self.ctx.trace.reached("limits.questions_per_task")
         else:
             self._asked += 1

@@ -20,7 +20,8 @@ def refused(kind: str, error: bytes | None) -> UpstreamFault:
     said = rawjson.string(rawjson.object_or_empty(error).get("message"))
     why = f": {said[:_SHOWN_CHARS]}" if said else ""
     message = f"the client refused {kind}, which cannot be told to the server{why}"
-    return UpstreamFault(message, data=error)
+    recorded = "the client refused a question, which cannot be told to the server"
+    return UpstreamFault(message, data=error, recorded=recorded)
 
 
 async def end_refused(

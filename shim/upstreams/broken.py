@@ -1,7 +1,10 @@
 """What breaks an exchange with an upstream: aiohttp's errors, mapped at this border."""
 
 import asyncio
+import errno
 import os
+import ssl
+from collections.abc import Mapping
 
 import aiohttp
 
@@ -9,6 +12,13 @@ from shim.wire.errors import UpstreamFault
 
 NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 BROKEN_OFF = (aiohttp.ClientError, OSError, ValueError)
+
+_BREAKS: Mapping[type[Exception], str] = {
+    aiohttp.ServerDisconnectedError: "it closed the connection without an answer",
+    aiohttp.ClientPayloadError: "it closed the connection in the middle",
+    aiohttp.ClientOSError: "the connection was lost",
+    ConnectionResetError: "the connection was lost",
+}
 
 
 class NeverSent(UpstreamFault):
@@ -37,16 +47,28 @@ def unreached(exc: Exception) -> str:
             return "its name cannot be resolved"
         case aiohttp.ConnectionTimeoutError():
             return "no connection within connect_timeout_ms"
-        case aiohttp.ClientConnectorCertificateError():
-            return "its certificate does not hold (trusted ones: SSL_CERT_FILE)"
-        case aiohttp.ClientConnectorError(os_error=OSError(errno=int(errno))):
-            return os.strerror(errno)
+        case aiohttp.ClientConnectorCertificateError(
+            certificate_error=ssl.SSLCertVerificationError() as fault
+        ):
+            why = fault.verify_message.partition(",")[0]  # what follows names the address
+            return f"its certificate does not hold: {why} (trusted ones: SSL_CERT_FILE)"
+        case aiohttp.ClientConnectorSSLError():
+            return "it does not speak TLS there, or not as it must; look at the scheme and port of its URL"
+        case aiohttp.ClientConnectorError(os_error=OSError(errno=int(number))):
+            return os.strerror(number)
     return type(exc).__name__
 
 
+def no_descriptor(exc: Exception) -> bool:
+    """Tell a want of file descriptors of our own."""
+    why = exc.os_error if isinstance(exc, aiohttp.ClientConnectorError) else None
+    return why is not None and why.errno in {errno.EMFILE, errno.ENFILE}
+
+
 def interrupted(exc: Exception) -> Interrupted:
-    """Say that an answer broke off, by aiohttp's name for it."""
-    return Interrupted(f"the upstream's answer broke off: {type(exc).__name__}")
+    """Say that an answer broke off, and how."""
+    why = _BREAKS.get(type(exc), type(exc).__name__)
+    return Interrupted(f"the upstream's answer broke off: {why}")
 
 
 def outcome_of(exc: BaseException) -> str:

@@ -13,7 +13,7 @@ def fault_of(exc: Exception) -> ShimError | None:
     if isinstance(exc, ShimError):
         return exc
     if isinstance(exc, CodecError | RawJsonError):
-        return UpstreamFault(f"the upstream's answer cannot be read: {exc}")
+        return unreadable(exc)
     if isinstance(exc, SessionLost | TaskUnknown):
         return UpstreamFault("the upstream lost the session while it was asked")
     if isinstance(exc, TimeoutError):
@@ -21,11 +21,17 @@ def fault_of(exc: Exception) -> ShimError | None:
     return None
 
 
+def unreadable(exc: Exception) -> UpstreamFault:
+    """Say that an answer of an upstream is not what it must be."""
+    recorded = "the upstream's answer cannot be read"
+    return UpstreamFault(f"the upstream's answer cannot be read: {exc}", recorded=recorded)
+
+
 def as_fault(response: Response) -> UpstreamFault:
     """Turn an upstream's error about a task into ours: it is never "not found" by itself (OWN-CHECK)."""
     error = rawjson.members(response.error or b"{}")
     message = rawjson.string(error.get("message")) or "no reason given"
-    return UpstreamFault(f"the upstream refused: {message}")
+    return UpstreamFault(f"the upstream refused: {message}", recorded="the upstream refused")
 
 
 def code(error: bytes) -> int | None:

@@ -19,6 +19,7 @@ from shim.upstreams.broken import (
     Interrupted,
     NeverSent,
     interrupted,
+    no_descriptor,
     outcome_of,
     unreached,
 )
@@ -26,8 +27,8 @@ from shim.wire.budget import KEY as BUFFERS
 from shim.wire.budget import Budget, Holding
 from shim.wire.era import Era
 from shim.wire.errors import UpstreamFault, frame_too_large
-from shim.wire.http import JSON_TYPE
-from shim.wire.probe import contradicts
+from shim.wire.http import JSON_TYPE, SERVER_ERROR
+from shim.wire.probe import contradicts, of_status
 from shim.wire.sse import Frame, SseFrameTooLarge, SseParser
 
 _KEEPALIVE_S = 4
@@ -125,6 +126,8 @@ class Link:
                 self._health(up=True, evidence=f"HTTP {response.status}")
                 return response
         except NEVER_SENT as exc:
+            if no_descriptor(exc):  # which says nothing of the upstream
+                raise NeverSent("the shim has too many open files to ask the upstream", 503) from exc
             why = unreached(exc)
             self._health(up=False, evidence=why)
             raise NeverSent(f"the upstream cannot be reached: {why}") from exc
@@ -243,6 +246,18 @@ async def chunks_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 def media_type(headers: CIMultiDictProxy[str]) -> str:
     """Give the media type without its parameters, in lower case."""
     return headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+
+def odd_answer(response: aiohttp.ClientResponse) -> UpstreamFault:
+    """Say that an answer is none of MCP's: what its status means, else what it brought."""
+    status = of_status(response.status)
+    if ":" in status or response.status >= SERVER_ERROR:
+        return UpstreamFault(f"the upstream answered {status}")
+    kind = media_type(response.headers) or "no media type"
+    return UpstreamFault(
+        f"the upstream answered {status}, which is no MCP answer ({kind})",
+        recorded=f"the upstream answered {status}, which is no MCP answer",
+    )
 
 
 async def denied(link: Link, response: aiohttp.ClientResponse) -> Denied:

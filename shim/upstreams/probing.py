@@ -11,10 +11,10 @@ from shim.upstreams.http import Link, media_type
 from shim.wire.envelope import META_CLIENT_CAPABILITIES, META_CLIENT_INFO, initialize_params
 from shim.wire.era import LEGACY_VERSIONS, META_VERSION, MODERN_VERSIONS, Era
 from shim.wire.errors import UpstreamFault
-from shim.wire.http import ACCEPT, JSON_TYPE, MCP_METHOD, PROTOCOL_VERSION, SSE_TYPE
+from shim.wire.http import ACCEPT, JSON_TYPE, MCP_METHOD, PROTOCOL_VERSION, SSE_TYPE, is_success
 from shim.wire.jsonrpc import Response, read_upstream, write_request
 from shim.wire.methods import DISCOVER
-from shim.wire.probe import Verdict, classify_discover
+from shim.wire.probe import Verdict, classify_discover, of_status
 
 _ID = b'"taskshim-probe"'
 
@@ -78,6 +78,8 @@ async def _initialize(link: Link, signed: Sequence[tuple[str, str]]) -> Members 
     params = initialize_params("taskshim", "1", {}, LEGACY_VERSIONS[0])
     try:
         status, answer = await _post(link, write_request(_ID, "initialize", params), signed)
+        if not is_success(status):
+            return of_status(status)
         message = read_upstream(answer)
         if not isinstance(message, Response) or message.result is None:
             return f"HTTP {status}, refused"

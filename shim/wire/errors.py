@@ -39,6 +39,7 @@ class ShimError(Exception):
         headers: tuple[tuple[str, str], ...] = (),
         reason: str | None = None,
         limit: str | None = None,
+        recorded: str | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -50,6 +51,8 @@ class ShimError(Exception):
         """What the audit log calls a denial, if it is one."""
         self.limit = limit
         """The key of the config whose bound is reached, if that is why."""
+        self.recorded = recorded or message
+        """What the logs say of it: nothing that a peer wrote."""
 
     def error_object(self) -> bytes:
         """Give the JSON-RPC error object, raw."""
@@ -76,8 +79,9 @@ class UpstreamFault(ShimError):
         *,
         data: bytes | None = None,
         limit: str | None = None,
+        recorded: str | None = None,
     ) -> None:
-        super().__init__(INTERNAL, message, http_status, data=data, limit=limit)
+        super().__init__(INTERNAL, message, http_status, data=data, limit=limit, recorded=recorded)
 
 
 class OwnFault(ShimError):
@@ -251,6 +255,14 @@ def _not_kept(restarted: bool) -> str:  # noqa: FBT001 - of two reasons one
 def lost_task() -> UpstreamFault:
     """Say that the upstream forgot a task before its time (ML-SESSION-LOST)."""
     return UpstreamFault("upstream lost the task", None)
+
+
+def unusable_ledger(recorded: str) -> OwnFault:
+    """Say that the ledger cannot be read or written; a retry is safe only under a key (DUR-3)."""
+    return OwnFault(
+        INTERNAL, "the shim's ledger cannot be used: whether the request took effect is not known", 500,
+        recorded=f"the ledger cannot be used: {recorded}",
+    )  # fmt: skip
 
 
 def internal(detail: str = "internal error of the shim: see its log for this request id") -> OwnFault:

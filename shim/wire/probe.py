@@ -12,6 +12,13 @@ _MODERN_CODES = frozenset((HEADER_MISMATCH, MISSING_CAPABILITY))
 _LEGACY_STATUS = frozenset((400, 404, 405, 406))
 _UNSURE_STATUS = frozenset((401, 403, 408, 413, 421, 429))
 _REDIRECTS = range(300, 400)
+_MEANINGS = {
+    401: "it wants a credential",
+    403: "it does not let this credential in",
+    404: "no MCP endpoint is there; look at the path of its URL",
+    405: "no MCP endpoint is there; look at the path of its URL",
+    429: "it is asked more than it allows",
+}
 _PROSE_BYTES = 2_000
 """Where a legacy server says that it misses its session: in prose, at the beginning of a 400."""
 
@@ -26,14 +33,22 @@ class Verdict:
     """The server wants to know who asks."""
 
 
+def of_status(status: int) -> str:
+    """Say an HTTP status, and what it means for an operator where MCP has another word for it."""
+    if status in _REDIRECTS:
+        return f"HTTP {status}: redirects are not followed, name the final address"
+    meaning = _MEANINGS.get(status)
+    return f"HTTP {status}" if meaning is None else f"HTTP {status}: {meaning}"
+
+
 def classify_discover(status: int | None, body: bytes) -> Verdict:
     """Read the answer to a discover; `status` is None for silence."""
     if status is None:
         return Verdict(None, "no answer")
     if status in _REDIRECTS:
-        return Verdict(None, f"HTTP {status}: redirects are not followed, name the final address")
+        return Verdict(None, of_status(status))
     if status in _UNSURE_STATUS or status >= SERVER_ERROR:
-        return Verdict(None, f"HTTP {status}", denied=status in UNAUTHORIZED)
+        return Verdict(None, of_status(status), denied=status in UNAUTHORIZED)
     try:
         members = rawjson.members(body)
         result = rawjson.members(members["result"]) if "result" in members else {}

@@ -198,8 +198,10 @@ def errors(events):
     def row(event):
         if event["event"] == "request":
             told = (event["outcome"], event.get("code"), event.get("http_status"))
-            return event | {"what": "request", "why": " ".join(str(one) for one in told if one is not None)}
-        return event | {"what": event["event"], "why": event.get("rule") or event.get("reason")}
+            why = " ".join(str(one) for one in told if one is not None)
+            return event | {"what": "request", "why": ": ".join((why, *filter(None, [event.get("fault")])))}
+        why = next(filter(None, map(event.get, ("rule", "limit", "reason", "evidence"))), None)
+        return event | {"what": event["event"], "why": why}
 
     wrong = [e for e in named(events, "request") if e["outcome"] in {"error", "denied"}]
     wrong += named(events, "denied", "task.lost", "upstream.down")

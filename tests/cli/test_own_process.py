@@ -1,12 +1,15 @@
 """A running shim leaves no core dump and has room for its connections, whoever starts it."""
 
+import asyncio
+import errno
 import resource
 import sys
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
-from shim.cli.own_process import bound_process
+from shim.cli.own_process import bound_process, watch_descriptors
 from tests.crash.serving import shim
 from tests.ports import free_port
 from tests.scripted import Scripted
@@ -56,3 +59,24 @@ def test_it_takes_the_descriptors_that_it_may_have(
     bound_process()
     assert asked.pop(resource.RLIMIT_CORE) == (0, had[1])
     assert asked == ({} if has is None else {resource.RLIMIT_NOFILE: has})
+
+
+async def test_a_want_of_descriptors_is_one_line_and_every_other_fault_is_as_before(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """asyncio says it for each connection that it cannot take, thousands a second."""
+    loop = asyncio.get_running_loop()
+    watch_descriptors(loop)
+    with capture_logs() as logs:
+        for number in (errno.EMFILE, errno.ENFILE, errno.EMFILE):
+            loop.call_exception_handler({"message": "accept", "exception": OSError(number, "no")})
+        loop.call_exception_handler({"message": "something else", "exception": OSError(errno.EIO, "no")})
+        loop.call_exception_handler({"message": "nothing at all"})
+    [line] = logs
+    assert line["event"] == "connections cannot be taken: raise LimitNOFILE of the service, or ulimit -n"
+    assert (line["error"], line["log_level"]) == ("Too many open files", "warning")
+    assert line["open_files"] == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    assert [record.message.splitlines()[0] for record in caplog.records] == [
+        "something else",
+        "nothing at all",
+    ]

@@ -1,5 +1,6 @@
 """MM-1: what a modern client does with its tasks passes, and the ledger has it."""
 
+import asyncio
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +12,18 @@ from shim.hub.status import Status
 from shim.tasks.terminal import End
 from tests.client import ModernClient
 from tests.corners.ml import accept
-from tests.corners.mm import TASK, asked, corner, question, result, sent, shown, spaced, states, until
+from tests.corners.mm import (
+    TASK,
+    asked,
+    corner,
+    question,
+    result,
+    sent,
+    shown,
+    spaced,
+    states,
+    until,
+)
 from tests.scripted import Error, Raw, Seen
 
 pytestmark = pytest.mark.rule("MM-1")
@@ -182,6 +194,70 @@ async def test_only_the_first_answer_goes_to_the_server(tmp_path: Path) -> None:
         await mm.client.tasks("update", TASK, inputResponses={**again, "k:2": accept(), "new": accept()})
         given = [list(sent(one)["inputResponses"]) for one in mm.upstream.seen("tasks/update")]
         assert given == [["k:1"], ["k:2", "new"]]
+
+
+def asking(*keys: str) -> dict[str, Any]:
+    """A task that asks, or one that goes on."""
+    if not keys:
+        return shown(TASK, "working")
+    return shown(TASK, "input_required", inputRequests=dict.fromkeys(keys, question()))
+
+
+@pytest.mark.rule("INPUT-GONE")
+async def test_a_question_that_is_shown_no_more_is_closed_until_it_is_shown_again(tmp_path: Path) -> None:
+    async with corner(tmp_path) as mm:
+        await asked(mm, "k", "l")
+        for keys, expected in (
+            (("l",), {"k": "closed", "l": "outstanding"}),
+            ((), {"k": "closed", "l": "closed"}),
+            (("k",), {"k": "outstanding", "l": "closed"}),
+        ):
+            mm.clock.advance(1)
+            mm.upstream.once("tasks/get", asking(*keys))
+            assert (await mm.client.tasks("get", TASK)).result == asking(*keys)
+            assert await states(mm) == expected
+            assert (await mm.row()).status is (Status.INPUT_REQUIRED if keys else Status.WORKING)
+        late = await mm.client.tasks("update", TASK, inputResponses={"l": accept()})
+        assert late.result == {"resultType": "complete"}
+        assert mm.upstream.seen("tasks/update") == []
+        mm.upstream.once("tasks/update", {"resultType": "complete"})
+        await mm.client.tasks("update", TASK, inputResponses={"k": accept()})
+        assert await states(mm) == {"k": "delivered", "l": "closed"}
+        mm.clock.advance(1)
+        mm.upstream.once("tasks/get", asking("k"))  # its acks are eventually consistent
+        await mm.client.tasks("get", TASK)
+        assert (await states(mm))["k"] == "delivered"
+    assert [event["key"] for event in mm.events("input.withdrawn")] == ["k", "l"]
+    assert [event["key"] for event in mm.events("input.asked")] == ["k", "l", "k"]
+
+
+@pytest.mark.rule("INPUT-GONE")
+@pytest.mark.parametrize("first", [(), ("k",)], ids=["shows nothing", "shows it"])
+async def test_a_look_that_began_before_says_nothing(tmp_path: Path, first: tuple[str, ...]) -> None:
+    """Two looks at once, of which the older one is answered last."""
+    async with corner(tmp_path) as mm:
+        if first:
+            await asked(mm, "k")
+            mm.clock.advance(1)
+        else:
+            await mm.create()
+        looks = len(mm.upstream.seen("tasks/get"))
+        answered = asyncio.Event()
+
+        async def slowly(_: Seen) -> Any:
+            await answered.wait()
+            return asking(*first)
+
+        mm.upstream.once("tasks/get", slowly)
+        older = asyncio.create_task(mm.client.tasks("get", TASK))
+        await mm.upstream.wait("tasks/get", looks + 1)
+        mm.clock.advance(1)
+        mm.upstream.once("tasks/get", asking(*(() if first else ("k",))))
+        await mm.client.tasks("get", TASK)
+        before = await states(mm)
+        answered.set()
+        assert (await older).result == asking(*first)
+        assert await states(mm) == before == {"k": "closed" if first else "outstanding"}
 
 
 @pytest.mark.rule("DUR-1")

@@ -11,7 +11,7 @@ WITH read AS (
             era: 'VARCHAR', dialect: 'VARCHAR', upstream: 'VARCHAR', upstream_era: 'VARCHAR', corner: 'VARCHAR',
             method: 'VARCHAR', tool: 'VARCHAR', task_id: 'VARCHAR', outcome: 'VARCHAR', code: 'BIGINT',
             http_status: 'INTEGER', legacy: 'BOOLEAN', legacy_features: 'VARCHAR[]', unidentified: 'BOOLEAN',
-            upstream_ms: 'DOUBLE', via: 'VARCHAR', "to": 'VARCHAR', age_ms: 'BIGINT', reason: 'VARCHAR', rule: 'VARCHAR',
+            upstream_ms: 'DOUBLE', via: 'VARCHAR', "to": 'VARCHAR', age_ms: 'BIGINT', reason: 'VARCHAR', "limit": 'VARCHAR', evidence: 'VARCHAR', fault: 'VARCHAR', rule: 'VARCHAR',
             field: 'VARCHAR', detail: 'VARCHAR', count: 'BIGINT', dropped: 'BIGINT',
             other: 'VARCHAR', path: 'VARCHAR', kind: 'VARCHAR',
             connected: 'STRUCT(caller VARCHAR, caller_kind VARCHAR, client STRUCT(name VARCHAR, version VARCHAR), count BIGINT)[]',
@@ -26,5 +26,5 @@ SELECT
     -- before the field was written, only what came to no caller is known to have been turned away
     event = 'request' AND coalesce(unidentified, caller_kind IS NULL) AND coalesce(outcome <> 'ok', false) AS unidentified,
     coalesce(legacy, era = 'legacy') AS legacy, coalesce(legacy_features, []) AS features,
-    upstream_ms, via, "to", age_ms, reason, rule, field, detail, count, dropped, other, path, kind, connected, waiting
+    upstream_ms, via, "to", age_ms, reason, "limit", evidence, fault, rule, field, detail, count, dropped, other, path, kind, connected, waiting
 FROM read;

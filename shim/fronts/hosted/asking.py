@@ -60,14 +60,16 @@ class Asking:
         asks = await self._ledger.asks_of(row.pk) if questions else []
         for asked in questions:
             if ended or asked.state not in _OPEN:
-                if asked.key in sent and asked.by != "session":
-                    await self._call_off(sent[asked.key], say)
-                sent.pop(asked.key, None)
+                if (ask := sent.pop(asked.key, None)) is not None and asked.by != "session":
+                    await self._call_off(ask, say)
             elif (
                 asked.state != "lost"
                 and asked.kind in session.kinds
                 and not _stands(sent.get(asked.key), asks)
             ):
+                before = sent.pop(asked.key, None)
+                if before is not None and before.sent_ms < asked.asked_ms:  # withdrawn, and asked anew
+                    await self._call_off(before, say)
                 await self._send(row, asked, session, say, sent, asks, related=related)
 
     async def back(
@@ -75,6 +77,7 @@ class Asking:
     ) -> dict[int, dict[str, AskRow]]:
         """Give the questions, by task, that a client which comes back has had, by its `Last-Event-ID`.
 
+        What need not be answered any more is among them: it is called off when its task is looked at.
         What that id shows to be lost is due at once; without one, nothing is known. `carried` are the events
         of the stream, where they are known: what went over another is none of its business.
         """
@@ -111,6 +114,7 @@ class Asking:
     async def _call_off(self, ask: AskRow, say: Say) -> None:
         message = write_notification(CANCELLED, {"requestId": ask.request_id})
         await say(message, self.streams.ids.next())
+        await self._ledger.unask(ask)
 
     # -- questions of a plain call ---------------------------------------------------------------
 
@@ -182,9 +186,14 @@ class Asking:
         if ask is None or row is None or row.caller != ctx.caller.key:
             ctx.trace.lenient("LM-INPUT", "an answer to no question: dropped")
             return
-        asked = next((one for one in await self._ledger.inputs(row.pk, _OPEN) if one.key == ask.key), None)
-        if asked is None:
-            ctx.trace.lenient("LM-INPUT", "a second answer to one question: dropped")
+        questions = await self._ledger.inputs(row.pk, EVERY_STATE)
+        asked = next((one for one in questions if one.key == ask.key), None)
+        if asked is None or asked.state not in _OPEN:
+            closed = asked is None or asked.state == "closed"
+            which = (
+                "an answer to a question that was called off" if closed else "a second answer to one question"
+            )
+            ctx.trace.lenient("LM-INPUT", f"{which}: dropped")
             return
         ctx.trace.task_id = row.task_id
         ctx.trace.feature("server request")

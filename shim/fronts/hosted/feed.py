@@ -76,6 +76,7 @@ class Feed:
             try:
                 carried = {event_id for _, event_id, _ in channel.kept.events} or None
                 had = await self._asking.back(session.session_id, last_event_id, carried)
+                await self._follow_ended(channel, had)
                 for event_id, message in missed:
                     ctx.trace.rule("LM-RESUME")
                     await reply.event(message, event_id)
@@ -201,6 +202,13 @@ class Feed:
                 stream.touched.pop(pk, None)
             elif not self._streams.is_open(row.client_session):
                 news.follow(row)
+
+    async def _follow_ended(self, channel: _Channel, had: Had) -> None:
+        """Look once more at tasks that ended while the client was away with their questions open."""
+        for pk in had:
+            row = await self._tasks.room.ledger.own_task(pk)
+            if row.status in TERMINAL:
+                channel.news.follow(row)
 
     async def _rest(self, stream: Open, reply: Reply | None) -> None:
         """Wait for news; a comment keeps a quiet stream alive."""

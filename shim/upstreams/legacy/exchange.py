@@ -8,7 +8,7 @@ import aiohttp
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context
 from shim.upstreams.broken import Interrupted
-from shim.upstreams.http import Link, denied, media_type
+from shim.upstreams.http import Link, denied, media_type, odd_answer
 from shim.wire.era import Era
 from shim.wire.errors import UpstreamFault
 from shim.wire.http import (
@@ -90,7 +90,7 @@ class Exchange:
         if response.status == _NOT_FOUND or (response.status == _BAD_REQUEST and _blames_session(body)):
             raise Gone(str(response.status))
         if kind != JSON_TYPE:
-            raise UpstreamFault(f"the upstream answered {response.status} with {kind or 'no media type'}")
+            raise odd_answer(response)
         message = read_upstream(body)
         if isinstance(message, Response) and message.error is not None:
             self._link.judge(Era.LEGACY, response.status, body)

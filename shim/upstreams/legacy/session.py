@@ -20,7 +20,7 @@ from shim.hub.rawjson import Members
 from shim.ledger.records import SessionRow
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context, SessionEvents, SessionLost
-from shim.upstreams.http import Link
+from shim.upstreams.http import Link, odd_answer
 from shim.upstreams.legacy.exchange import Exchange, Gone
 from shim.upstreams.legacy.get_stream import GetStream
 from shim.upstreams.legacy.hearing import Call, Hearing
@@ -107,13 +107,16 @@ class LegacySession:
                     answer = await exchange.answer(ctx, response, rid, hear)
                 except Gone:
                     parts.link.doubt("initialize was refused")
-                    raise UpstreamFault(f"the upstream answered initialize with {response.status}") from None
+                    raise odd_answer(response) from None
         if answer.result is None:
             parts.link.doubt("initialize was refused")
             raise UpstreamFault("the upstream refused initialize")
         version = rawjson.string(rawjson.members(answer.result).get("protocolVersion"))
         if version not in LEGACY_VERSIONS:
-            raise UpstreamFault(f"the upstream negotiated the unknown version {version!r}")
+            raise UpstreamFault(
+                f"the upstream negotiated the unknown version {version!r}",
+                recorded="the upstream negotiated an unknown version",
+            )
         return cls(parts, replace(blank.row, session_id=session_id, version=version, init=answer.result))
 
     @classmethod

@@ -12,7 +12,7 @@ from shim.hub.rawjson import Members, RawJsonError
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context, Notify
 from shim.upstreams.broken import Interrupted
-from shim.upstreams.http import Link, denied, media_type
+from shim.upstreams.http import Link, denied, media_type, odd_answer
 from shim.wire.era import MODERN_VERSIONS, Era
 from shim.wire.errors import UpstreamFault
 from shim.wire.headers import encode_value, mirrored
@@ -111,13 +111,11 @@ class Exchange:
         body = await self._parts.link.read(response)
         self._parts.link.judge(Era.MODERN, response.status, body)
         if response.status >= SERVER_ERROR:
-            raise UpstreamFault(f"the upstream answered {response.status}")
+            raise odd_answer(response)
         try:
             message = read_upstream(body)
         except (UpstreamFault, RawJsonError):
-            raise UpstreamFault(
-                f"the upstream answered {response.status} without a JSON-RPC message"
-            ) from None
+            raise odd_answer(response) from None
         # a server that could not read the id answers without one
         if not isinstance(message, Response) or (message.id is not None and message.id != rid):
             raise UpstreamFault("the upstream answered something else than the request")

@@ -222,6 +222,24 @@ async def test_a_question_of_a_legacy_server_is_still_answered_but_shown_no_more
     assert [one["key"] for one in ml.events("input.answered")] == ["elicitation-1"]
 
 
+@pytest.mark.rule("ML-INPUT")
+async def test_a_question_that_a_legacy_server_asks_again_keeps_its_key(
+    upstream: Scripted, tmp_path: Path
+) -> None:
+    upstream.on("tasks/get", task(status="input_required"))
+    shown = []
+    for _ in range(2):
+        stream = upstream.stream("tasks/result")
+        async with corner(upstream, tmp_path, **IN_MEMORY) as ml:
+            if not shown:
+                await ml.create()
+            await ml.get()
+            await stream.send(elicit("q-1", "task-1", message=MARK))
+            shown.append((await ml.until("task-1", "input_required"))["inputRequests"])
+    assert list(shown[0]) == ["elicitation-1"]
+    assert shown[0] == shown[1]
+
+
 async def _answers_are_out(ml: Corner) -> None:
     while await ml.app.ledger.undelivered():
         await breath(ml.app)

@@ -5,6 +5,7 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -76,7 +77,8 @@ def audit(bench: Bench) -> None:
             more = [a - b for a, b in zip(found, alone[NOTHING], strict=True)]
             bench.target(what, statistics.median(more), 15, at_most=True, unit=" us")
     with canned(bench.directory) as upstream, contextlib.ExitStack() as stack:
-        settings = ({"path": None}, {}, {"key_file": str(bench.directory / "audit.key")})
+        chained = {"key_file": str(bench.directory / "audit.key")}
+        settings: tuple[dict[str, Any], ...] = ({"path": None}, {}, chained)
         shims = {
             who: stack.enter_context(shim(bench.directory, f"shim-audit-{n}", upstream, audit=these))
             for n, (who, these) in enumerate(zip(alone, settings, strict=True))

@@ -6,8 +6,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -49,6 +49,8 @@ class Service:
     port: int
     log: Path
     path: str = "/mcp"
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """What it is given beyond this process's own."""
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -65,7 +67,8 @@ class Service:
 
     def __enter__(self) -> Self:
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(self.command, cwd=ROOT, stdout=log, stderr=log)
+            env = {**os.environ, **self.environment}
+            self.process = subprocess.Popen(self.command, cwd=ROOT, env=env, stdout=log, stderr=log)
         deadline = time.monotonic() + START_LIMIT_S
         while True:
             if self.process.poll() is not None or time.monotonic() > deadline:

@@ -66,8 +66,11 @@ def events(stream: bytes) -> list[tuple[str, bytes | None, str | None, int | Non
     """
     lines = stream.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
     lines.pop()  # what no line end follows is no line
-    found = []
-    event, data, event_id, retry = b"", None, None, None
+    found: list[tuple[str, bytes | None, str | None, int | None]] = []
+    event: bytes = b""
+    data: bytes | None = None
+    event_id: str | None = None
+    retry: int | None = None
     for line in lines:
         if not line:
             name = event.decode("utf-8", "replace") or "message"

@@ -8,6 +8,8 @@ from pydantic import ValidationError
 
 from shim.audit.metrics import Metrics
 from shim.config import Config
+from shim.config.address import is_loopback
+from shim.fronts.guard import names_this
 from shim.hub import rawjson
 from shim.ledger.protocol import Ledger
 from shim.standing import Stand
@@ -36,7 +38,10 @@ class Admin:
         self.ready = False
 
     async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
-        """Answer one admin request."""
+        """Answer one admin request, but of no page that came here under a name of its own (ORIGIN)."""
+        hosts = [one.lower() for one in self._config.listen.allowed_hosts]
+        if is_loopback(self._config.admin.host) and not names_this(http, hosts):
+            return web.Response(status=403, text="Host: not allowed here; allow it in listen.allowed_hosts\n")
         if http.path == "/cutover" and http.method == "POST":
             return await self._change(http)
         if http.method not in {"GET", "HEAD"}:
@@ -62,7 +67,7 @@ class Admin:
         """Change where new calls go: `default`, `rules`, `drain`, as JSON."""
         token = self._config.admin.token
         given = http.headers.get("Authorization", "").removeprefix("Bearer ")
-        if token is None or not compare_digest(given.encode(), token.get_secret_value().encode()):
+        if token is None or not compare_digest(_bytes(given), _bytes(token.get_secret_value())):
             return web.Response(status=403, text="needs the bearer token of [admin] token\n")
         try:
             wanted = rawjson.decode(await http.read())  # aiohttp bounds it: 1 MiB, or a 413
@@ -110,6 +115,10 @@ def _told(verdict: Verdict | None) -> dict[str, object] | None:
     if verdict is None:
         return None
     return {"era": verdict.era.value, "evidence": verdict.evidence, "at_ms": verdict.at_ms}
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")  # a header may hold bytes that are no UTF-8
 
 
 def _json(body: object) -> web.Response:

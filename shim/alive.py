@@ -1,7 +1,8 @@
 """The sign of life in the audit log: at the start, every minute, and at the end of a run."""
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -22,16 +23,26 @@ class Alive:
     sink: FileSink | NullSink
     tells_too: Callable[[], None]
     """Tells what else is counted and told once a minute."""
+    told: Counter[str] = field(default_factory=Counter)
+    """How often each bound was reached, as the operator was told."""
 
     async def tell(self) -> None:
         """Write one `instance.alive`."""
         self.tells_too()
+        self._tell_of_bounds()
         try:
             connected = await self.ledger.connected()
         except LedgerError:
             log.exception("the open sessions could not be counted")
             connected = []
         self.sink.emit(self.activity.alive(connected=connected, dropped=self.sink.dropped))
+
+    def _tell_of_bounds(self) -> None:
+        """Name the bounds that were reached since this was told last."""
+        reached = Counter(self.sink.reached) - self.told
+        if reached:
+            self.told.update(reached)
+            log.warning("limits were reached in the last minute", times=dict(sorted(reached.items())))
 
     async def run(self, clock: Clock) -> None:
         """Tell it every minute until the shim stops."""

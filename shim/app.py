@@ -4,6 +4,7 @@ Stopping has four phases: not ready, no new connections, open streams handed bac
 """
 
 import contextlib
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -18,31 +19,29 @@ from shim.audit.activity import Activity
 from shim.audit.events import InstanceStarted, InstanceStopped
 from shim.audit.methods import method_names
 from shim.audit.metrics import Metrics
+from shim.audit.notices import Notices
 from shim.audit.request_log import RequestLog
 from shim.audit.sink import new_instance
 from shim.audit.traffic import Traffic
 from shim.behind import Behind, speakers
 from shim.callers.keys import Keys
-from shim.callers.resolve import build_resolver
 from shim.clock import Clock, SystemClock
 from shim.config import Config, digest
 from shim.config.live import Live
 from shim.draining import Draining
 from shim.facing import Facing
 from shim.fronts.endpoint import Endpoint
-from shim.fronts.guard import Guard
-from shim.fronts.metadata import ResourceMetadata, described_at
+from shim.fronts.metadata import ResourceMetadata
 from shim.fronts.open_streams import OpenStreams
 from shim.fronts.routes import Routes
 from shim.fronts.server import server_of
 from shim.fronts.shares import Shares
-from shim.fronts.sunset import Sunset
 from shim.hub.registry import load_dialects
 from shim.ledger.sqlite import SqliteLedger
-from shim.opening import listen, open_ledger, open_providers, open_sink
+from shim.opening import listen, open_ledger, open_providers, open_sink, terms_of
 from shim.reload import Reload
 from shim.shadow.shadow import Shadow
-from shim.standing import Stand, all_judged, linked
+from shim.standing import Stand, linked
 from shim.steering import Steering
 from shim.tasks.questions import Questions
 from shim.tasks.room import Room
@@ -101,7 +100,7 @@ async def running(
         sink = open_sink(stack, config, instance)
         live = Live(config)
         in_force = live.as_config()
-        ledger = await open_ledger(stack, config, clock, metrics)
+        ledger = await open_ledger(stack, in_force, clock, metrics, sink, keys)
 
         stands = {
             one.name: Stand(in_force, one, await linked(stack, in_force, one, ledger, clock), sink, clock)
@@ -126,10 +125,11 @@ async def running(
         tasks = Tasks(room, keys, questions, instance=instance, dialects=dialects)
         stack.push_async_callback(tasks.close)
         providers = open_providers(stack, clock, sink, metrics)
-        resolver = build_resolver(
-            config.identity, keys, providers, judged=all_judged(stands), described_at=described_at(config)
+        terms = partial(
+            terms_of, keys=keys, providers=providers, stands=stands, dialects=dialects, clock=clock
         )
-        facing = Facing(in_force, tasks, dialects, ids, epoch, resolver, OpenStreams(in_force, clock))
+        at_first, streams = terms(config), OpenStreams(in_force, clock)
+        facing = Facing(in_force, tasks, dialects, ids, epoch, at_first.resolver, streams)
         for one in stands.values():
             one.fronts = facing.fronts(one)
         activity, traffic = Activity(), Traffic()
@@ -142,18 +142,17 @@ async def running(
         routes = Routes(in_force, stands, dialects, ledger, tasks.origins)
         endpoint = Endpoint(
             in_force,
-            guard=Guard(config),
-            resolver=resolver,
+            terms=at_first,
             routes=routes,
             metadata=ResourceMetadata(in_force, stands),
-            requests=RequestLog(sink, activity, metrics, traffic),
-            sunset=Sunset(config, dialects, clock),
+            requests=RequestLog(sink, activity, metrics, traffic, Notices(clock)),
             shadow=shadow,
-            shares=Shares(in_force, clock, frozenset(one.methods.get for one in dialects.values())),
-            budget=room.budget,
+            shares=Shares(
+                in_force, clock, frozenset(one.methods.get for one in dialects.values()), room.budget
+            ),
         )
         steering = Steering(live, stands, ledger, traffic, activity, tasks.parked, sink, clock)
-        reload = Reload(config, live, keys, providers, sink, endpoint, stands, dialects, clock)
+        reload = Reload(config, live, terms, sink, endpoint, stands)
         await tasks.start()
         sink.emit(InstanceStarted(version=__version__, config_digest=digest(config)))
         stack.callback(
@@ -165,25 +164,31 @@ async def running(
         admin = Admin(in_force, metrics, ledger, stands, steering)
         server = server_of(
             endpoint.handle,
-            too_long=lambda: sink.reached.update(["limits.header_bytes"]),
+            in_force,
+            sink.reached,
             handler_cancellation=True,
-            auto_decompress=False,
             max_field_size=config.limits.header_bytes,
         )
         url = await listen(stack, server, config.listen.host, config.listen.port, config, socket)
-        admin_url = None
-        if config.admin.enabled:
-            admin_url = await listen(
-                stack, server_of(admin.handle), config.admin.host, config.admin.port, config
-            )
+        admin_url = await _listen_for_admin(stack, admin, in_force, sink.reached)
         stack.push_async_callback(tasks.hand_back.all)
-        stack.push_async_callback(facing.streams.close)
+        stack.push_async_callback(streams.close)
         admin.ready = True
         stack.callback(admin.stopping)
         yield App(
             config, url + config.listen.path, admin_url, endpoint, tasks, stands, ledger, steering, shadow,
             reload,
         )  # fmt: skip
+
+
+async def _listen_for_admin(
+    stack: contextlib.AsyncExitStack, admin: Admin, config: Config, reached: Counter[str]
+) -> str | None:
+    """Serve the operator, and give the URL; None where the config says no. Raises StartError."""
+    if not config.admin.enabled:
+        return None
+    server = server_of(admin.handle, config, reached)
+    return await listen(stack, server, config.admin.host, config.admin.port, config)
 
 
 def _speakers(stands: Mapping[str, Stand]) -> Mapping[tuple[str, str], Upstream]:

@@ -15,6 +15,7 @@ from shim.upstreams.http import Link
 from shim.upstreams.legacy.pool import PoolLimits
 from shim.upstreams.legacy.session import Parts as LegacyParts
 from shim.upstreams.legacy.speaker import LegacyUpstream
+from shim.upstreams.legacy.tools import Catalogs
 from shim.upstreams.modern.exchange import Parts as ModernParts
 from shim.upstreams.modern.speaker import ModernUpstream
 from shim.upstreams.probing import Probed
@@ -125,12 +126,12 @@ def speakers(
     legacy = modern = None
     if speaks.legacy is not None:
         dialect = dialects[speaks.legacy]
+        catalogs = Catalogs(
+            settings.tool_support, pages=config.limits.pages, tools=config.limits.tools, clock=clock
+        )
         legacy = LegacyUpstream(
-            settings.name, dialect,
-            LegacyParts(link, ids, authority, events, clock, dialect), ledger,
-            pool_limits(config),
-            overrides=settings.tool_support, pages=config.limits.pages, tools=config.limits.tools,
-            sessions=settings.sessions,
+            settings.name, dialect, LegacyParts(link, ids, authority, events, clock, dialect), ledger,
+            pool_limits(config), catalogs, sessions=settings.sessions,
         )  # fmt: skip
     if speaks.modern is not None:
         parts = ModernParts(link, ids, authority, clock)

@@ -9,8 +9,8 @@ from shim.audit.events import Client, SessionClosed
 from shim.config.live import Live
 from shim.fronts.routes import parsed
 from shim.ledger.records import SessionRow
+from shim.tasks.lookout import look
 from shim.tasks.service import Tasks
-from shim.upstreams.faults import fault_of
 
 log = structlog.get_logger("shim")
 
@@ -42,13 +42,7 @@ class Draining:
         """Read what has ended: its result is the ledger's own then, whoever comes for it."""
         room = self.tasks.room
         for row in await room.ledger.open_tasks(upstream=upstream, limit=_AT_ONCE):
-            ctx = room.own_context(row)
-            try:
-                if not row.local and not room.waits(ctx, row):
-                    await self.tasks.observer.current(ctx, row)
-            except Exception as exc:
-                if fault_of(exc) is None:
-                    raise
+            await look(room, self.tasks.observer, row)
 
     async def _end_sessions(self, upstream: str) -> None:
         """End the sessions that have no open task and no request under way: a 404 for the next one.

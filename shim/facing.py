@@ -1,6 +1,6 @@
 """The fronts of a server: one for each era of clients, by what the server speaks."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, field
 
 from shim.behind import SEP_2663
@@ -11,8 +11,10 @@ from shim.fronts.detect import Detector
 from shim.fronts.hosted.asking import Asking
 from shim.fronts.hosted.calls import Calls
 from shim.fronts.hosted.feed import Feed
-from shim.fronts.hosted.front import HostedFront
+from shim.fronts.hosted.front import HostedFront, Methods
 from shim.fronts.hosted.listening import Listening
+from shim.fronts.hosted.local import LocalMethods
+from shim.fronts.hosted.onwards import Onwards
 from shim.fronts.hosted.replay import Replays
 from shim.fronts.hosted.sessions import HostedSessions
 from shim.fronts.hosted.streams import EventIds, Streams
@@ -20,6 +22,7 @@ from shim.fronts.hosted.under_way import UnderWay
 from shim.fronts.hosted.verbs import HostedVerbs
 from shim.fronts.keyed import LegacyOnce
 from shim.fronts.legacy import LegacyFront
+from shim.fronts.legacy_admission import Admission
 from shim.fronts.legacy_tasks import LegacyTasks
 from shim.fronts.legacy_verbs import Verbs
 from shim.fronts.modern import ModernFront
@@ -52,22 +55,35 @@ class Facing:
     epoch: InitVar[int]
     resolver: Resolver
     streams: OpenStreams
-    get_streams: Streams = field(init=False, default_factory=Streams)
-    events: EventIds = field(init=False)
     asking: Asking = field(init=False)
+    _made: dict[tuple[str, Upstream], Front] = field(init=False, default_factory=dict)
+    """What was put before a speaker, by its kind: it knows what is open, and what clients come back to."""
 
     def __post_init__(self, epoch: int) -> None:
-        self.events = EventIds(epoch)
-        self.asking = Asking(self.config, self.tasks, self.ids, self.events, self.get_streams)
+        self.asking = Asking(
+            self.config, self.tasks, self.ids, Streams(EventIds(epoch), self.tasks.room.budget)
+        )
 
     def fronts(self, stand: Stand) -> Mapping[Era, Front]:
-        """Put a front for each era before the speaker that serves it."""
+        """Put a front for each era before the speaker that serves it: the one there was, if it had one.
+
+        So a server that turns back finds its clients' streams and calls as they were (ERA-PROBE).
+        """
         main, relayed = stand.behind.main, stand.behind.relayed
         vouches = stand.authority.vouches
+        if relayed is None:
+            legacy = self._once("hosted", main, lambda: self._hosted(main, vouches))
+        else:
+            legacy = self._once("relayed", relayed, lambda: self._relayed(relayed, vouches))
         return {
-            Era.MODERN: self._modern(main, vouches),
-            Era.LEGACY: self._hosted(main, vouches) if relayed is None else self._relayed(relayed, vouches),
+            Era.MODERN: self._once("modern", main, lambda: self._modern(main, vouches)),
+            Era.LEGACY: legacy,
         }
+
+    def _once(self, kind: str, upstream: Upstream, make: Callable[[], Front]) -> Front:
+        if (kind, upstream) not in self._made:
+            self._made[kind, upstream] = make()
+        return self._made[kind, upstream]
 
     def _modern(self, upstream: Upstream, vouches: VouchBook) -> Front:
         """Give the front that serves modern clients by the hub (ML), or passes them through (MM)."""
@@ -83,39 +99,43 @@ class Facing:
         relay = Relay(parts.link, parts.authority, MODERN_HEADERS)
         return ModernRelay(config, hub, relay, tasks, vouching, self.streams)
 
+    def _admission(self, upstream: Upstream, vouches: VouchBook) -> Admission:
+        """Give what legacy clients of a server pass through, whichever front is theirs."""
+        ledger, clock = self.tasks.room.ledger, self.tasks.room.clock
+        return Admission(
+            ClientSessions(self.config, ledger, upstream, clock, self.resolver),
+            Detector(self.config, self.dialects, ledger),
+            Vouching(vouches, upstream),
+        )
+
     def _relayed(self, upstream: LegacyUpstream, vouches: VouchBook) -> Front:
         """Give the front that passes legacy clients through (LL)."""
-        ledger, clock = self.tasks.room.ledger, self.tasks.room.clock
-        vouching = Vouching(vouches, upstream)
-        detector = Detector(self.config, self.dialects, ledger)
+        config, tasks = self.config, self.tasks
+        admission = self._admission(upstream, vouches)
         relay = Relay(upstream.parts.link, upstream.parts.authority)
-        return LegacyFront(
-            self.config, upstream, detector, relay,
-            ClientSessions(self.config, ledger, upstream, clock),
-            LegacyTasks(
-                self.config, upstream, relay, self.tasks,
-                detector=detector, vouching=vouching, asking=self.asking, get_streams=self.get_streams,
-            ),
-            self.resolver, vouching, self.streams,
-        )  # fmt: skip
+        hub = Verbs(config, upstream, tasks, admission.vouching)
+        of_tasks = LegacyTasks(config, upstream, relay, tasks, hub, admission.detector, self.asking)
+        return LegacyFront(upstream, admission, relay, of_tasks, self.streams)
 
     def _hosted(self, upstream: Upstream, vouches: VouchBook) -> Front:
         """Give the front that is itself the server of legacy clients (LM)."""
-        config, tasks, ledger, clock = self.config, self.tasks, self.tasks.room.ledger, self.tasks.room.clock
-        asking, streams, events = self.asking, self.get_streams, self.events
-        vouching = Vouching(vouches, upstream)
-        listening, replays = Listening(upstream, ledger, clock), Replays(config, tasks.room, events)
+        config, tasks, asking = self.config, self.tasks, self.asking
+        ledger, clock = tasks.room.ledger, tasks.room.clock
+        admission = self._admission(upstream, vouches)
+        sessions, hosted = admission.sessions, HostedSessions(config, ledger, admission.sessions)
+        replays = Replays(config, tasks.room, asking.streams.ids)
         return HostedFront(
-            config, upstream,
-            detector=Detector(config, self.dialects, ledger),
-            sessions=ClientSessions(config, ledger, upstream, clock),
-            hosted=HostedSessions(config, ledger, upstream, clock, self.resolver),
+            upstream,
+            admission,
+            Methods(
+                HostedVerbs(Verbs(config, upstream, tasks, admission.vouching), asking),
+                LocalMethods(config, upstream, sessions, hosted, asking.streams),
+                Onwards(config, upstream, admission.detector, Calls(config, upstream, tasks, asking)),
+            ),
             asking=asking,
-            verbs=HostedVerbs(Verbs(config, upstream, tasks, vouching), asking, streams),
-            calls=Calls(config, upstream, tasks, asking),
-            feed=Feed(config, tasks, asking, listening, events, streams, replays, self.streams),
-            streams=streams,
-            vouching=vouching,
-            once=LegacyOnce(tasks.idempotency, vouching),
+            feed=Feed(
+                config, tasks, asking, Listening(config, upstream, ledger, clock), replays, self.streams
+            ),
+            once=LegacyOnce(tasks.idempotency, admission.vouching),
             under_way=UnderWay(upstream.name, replays),
-        )  # fmt: skip
+        )

@@ -1,24 +1,17 @@
 """A config that is read again while the shim runs: what can be swapped is swapped, the rest is named."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import structlog
 
 from shim.audit.events import AuditSink, ConfigReloaded
-from shim.callers.keys import Keys
-from shim.callers.provider import Providers
-from shim.callers.resolve import build_resolver
-from shim.clock import Clock
 from shim.config import Config, ConfigError, changed_keys, service_token
 from shim.config.live import Live
 from shim.fronts.endpoint import Endpoint
-from shim.fronts.guard import Guard
-from shim.fronts.metadata import described_at
-from shim.fronts.sunset import Sunset
-from shim.hub.dialect import Dialect
-from shim.standing import Stand, all_judged
+from shim.fronts.terms import Terms
+from shim.standing import Stand
 from shim.steering import tell_cutover
 
 log = structlog.get_logger("shim")
@@ -48,13 +41,11 @@ class Reload:
 
     started: Config
     live: Live
-    keys: Keys
-    providers: Providers
+    terms: Callable[[Config], Terms]
+    """Gives the terms that a config sets. Raises ConfigError."""
     sink: AuditSink
     endpoint: Endpoint
     stands: Mapping[str, Stand]
-    dialects: Mapping[str, Dialect]
-    clock: Clock
 
     def __call__(self, new: Config) -> None:
         """Swap what can be swapped and say what cannot. Raises ConfigError; then all is as it was."""
@@ -64,15 +55,12 @@ class Reload:
                 f"cutover: upstream {unknown!r} is new, and a new upstream needs a restart: leave it out of "
                 "[cutover] until then"
             )
-        judged = all_judged(self.stands)
-        resolver = build_resolver(
-            new.identity, self.keys, self.providers, judged=judged, described_at=described_at(new)
-        )
+        terms = self.terms(new)
         settings = {one.name: one for one in new.upstream}
         tokens = {name: service_token(settings[name]) for name in self.stands.keys() & settings.keys()}
 
         self.live.renew(new)
-        self.endpoint.renew(Guard(new), resolver, Sunset(new, self.dialects, self.clock))
+        self.endpoint.terms = terms
         for name, token in tokens.items():
             self.stands[name].renew(new, settings[name], token)
         self._tell(old, new)

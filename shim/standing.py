@@ -69,6 +69,7 @@ class Stand:
         )
         self.health = Health(clock)
         link.on_change = self._changed
+        link.on_silence = self.health.doubt
         self._offering = Offering(config, clock)
         self._sink = sink
         self.behind: Behind
@@ -115,6 +116,10 @@ class Stand:
         name = "upstream.up" if up else "upstream.down"
         Trace.background(self._sink, upstream=self.name).event(name, evidence=evidence)
         self.health.changed(up=up, evidence=evidence)
+        if up:
+            log.info("the upstream can be reached again", upstream=self.name)
+        else:
+            log.warning("the upstream cannot be reached", upstream=self.name, evidence=evidence)
         if up:  # what comes back may be another version
             self.link.doubt("it came back")
 

@@ -7,13 +7,14 @@ from typing import Any
 import structlog
 
 from shim.audit.activity import Activity
+from shim.audit.counted import counted
 from shim.audit.events import AuditSink, CutoverChanged
 from shim.audit.traffic import MINUTES, Traffic
 from shim.clock import Clock, duration
 from shim.config import Config
+from shim.config.cutover import Cutover
 from shim.config.live import Live
 from shim.config.routing import parse_rule
-from shim.config.surface import Cutover
 from shim.ledger.protocol import Ledger
 from shim.standing import Stand
 from shim.tasks.parked import ParkedCalls
@@ -122,21 +123,13 @@ def in_the_way(name: str, default: str, rules: Sequence[str], left: Left, now_ms
     ]
     if left.open_tasks:
         since_ms = now_ms if left.oldest_open_ms is None else left.oldest_open_ms
-        why.append(f"{_count(left.open_tasks, 'open task')}, the oldest {duration(now_ms - since_ms)} old")
+        why.append(f"{counted(left.open_tasks, 'open task')}, the oldest {duration(now_ms - since_ms)} old")
     if left.parked:
-        why.append(f"{_count(left.parked, 'call')} that {_wait(left.parked)} for answers")
+        why.append(f"{counted(left.parked, 'call that waits', 'calls that wait')} for answers")
     if left.under_way:
-        why.append(f"{_count(left.under_way, 'request')} under way")
+        why.append(f"{counted(left.under_way, 'request')} under way")
     if left.sessions:
-        why.append(f"{_count(left.sessions, 'open session')} of legacy clients")
+        why.append(f"{counted(left.sessions, 'open session')} of legacy clients")
     if left.alone:
-        why.append(f"{_count(left.alone, 'call')} of tools that it alone has, in the last {MINUTES} minutes")
+        why.append(f"{counted(left.alone, 'call')} of tools that it alone has, in the last {MINUTES} minutes")
     return why
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' if number != 1 else ''}"
-
-
-def _wait(number: int) -> str:
-    return "wait" if number != 1 else "waits"

@@ -95,6 +95,8 @@ class Provider:
     """What introspection says of each token; every other is inactive."""
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     """Questions are answered while it is set."""
+    strayed: int = 0
+    """Requests that came to where a redirect points; each would be told what it wants to hear."""
 
     def jwt(self, **settings: Any) -> dict[str, Any]:
         """An `[identity]` with the source jwt."""
@@ -147,6 +149,10 @@ class Provider:
         return self.clock.now_ms() // 1000
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
+        if request.path == "/elsewhere":
+            self.strayed += 1
+            good = {"keys": self.listed, "active": True, **self.claims()}
+            return web.Response(body=json.dumps(good))
         if request.path == "/jwks":
             self.fetches += 1
             body = json.dumps({"keys": self.listed}).encode()

@@ -44,7 +44,7 @@ def change(size: int = 2**20):
     protocol = BaseProtocol(loop, Mock())
     protocol.transport = Mock()
     body = StreamReader(protocol, 2**16, loop=loop)
-    headers = {"Authorization": f"Bearer {TOKEN}"}
+    headers = {"Authorization": f"Bearer {TOKEN}", "Host": "127.0.0.1:8766"}
     return make_mocked_request(
         "POST", "/cutover", headers=headers, payload=body, client_max_size=size
     ), body  # fmt: skip

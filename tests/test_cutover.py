@@ -102,3 +102,10 @@ def test_callers_without_identity_move_as_one_for_each_client() -> None:
                 choose([rule], OLD, Asker(f"s{n}", kind, None, client, "legacy")).upstream for n in range(50)
             }
             assert len(many) == 1
+
+
+@pytest.mark.parametrize("name", ["", "\ud800", "\x00", "e\u0301" * 10_000])
+def test_whatever_a_client_calls_itself_it_has_a_place(name: str) -> None:
+    asker = Asker("none", "none", None, name, "modern")
+    assert choose([parse_rule("new 100%")], OLD, asker).upstream == "new"
+    assert choose([parse_rule("new 0%")], OLD, asker).upstream == "old"

@@ -17,7 +17,9 @@ NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", PAGE)))
 ATTACKS = (
     "Stealing a task", "Guessing an id", "Fixing a session", "Hijacking a session",
     "Replaying `requestState`", "Smuggling in headers", "Smuggling in the body", "DNS rebinding",
-    "SSRF by redirects", "SSRF by metadata", "Log injection",
+    "SSRF by redirects", "SSRF by metadata", "Log injection", "Smuggling of requests", "Splitting answers",
+    "Numbers and texts at the edge", "A page that posts", "Being somebody by a header", "Compression bombs",
+    "Reading what was remembered of another",
 )  # fmt: skip
 EVIL = 'x\n{"event":"denied","reason":"forged"}\r\n\x1b[31mred\u2028 end'
 
@@ -50,12 +52,15 @@ async def test_what_a_client_states_makes_no_line_of_its_own(
             if isinstance(client, LegacyClient):
                 await client.initialize()
             await client.call(EVIL)
-            await client.tasks("get", EVIL, headers={"X-Request-Id": "a b"})
+            for forged in ("a b", '"},{"event":"denied', "x" * 65, "\u2028", "-x"):
+                await client.tasks("get", EVIL, headers={"X-Request-Id": forged})
     lines = (tmp_path / "audit.jsonl").read_bytes().splitlines()
     events = [json.loads(line) for line in lines]
     assert [one["seq"] for one in events] == list(range(1, len(events) + 1))
     assert not [one for one in events if one.get("reason") == "forged"]
     assert any(one.get("tool") == EVIL for one in events)
+    named = [one["request_id"] for one in events if one.get("request_id")]
+    assert all(re.fullmatch(r"[0-9a-f]{8}-[0-9a-f]+", one) for one in named), named
     said = capfd.readouterr()
     assert "\x1b[31mred" not in said.out + said.err
     assert not [line for line in (said.out + said.err).splitlines() if line.startswith('{"event":"denied"')]

@@ -27,7 +27,9 @@ from benchmarks.soak.growth import judge
 
 SAMPLE_EVERY_S = 6
 WARM_UP_SHARE = 1 / 3
-COUNTED = ("rss_kib", "descriptors", "tasks", "objects", "ledger_rows", "ledger_kib")
+COUNTED = ("rss_kib", "in_use_kib", "blocks", "descriptors", "tasks", "objects", "ledger_rows", "ledger_kib")
+ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": "131072"}
+"""As the image and the unit set it."""
 SECTIONS: dict[str, dict[str, Any]] = {
     "identity": {"sources": ["header"]},
     "identity.header": {"name": CALLER},
@@ -68,6 +70,7 @@ def subject(directory: Path, name: str, upstream: Service) -> Subject:
     """Describe a shim that is watched."""
     service, watch_port = shim(directory, name, upstream, **SECTIONS), free_port()
     config = str(directory / f"{name}.toml")
+    service.environment = ENVIRONMENT
     service.command = module("benchmarks.soak.watched", "--config", config, "--port", str(watch_port))
     return Subject(name, service, watch_port)
 

@@ -18,6 +18,8 @@ class Measure:
 
 MEASURES = (
     Measure("rss_kib", 0.03, 1024, a_row=2.0),
+    Measure("in_use_kib", 0.03, 512, a_row=2.0),
+    Measure("blocks", 0.03, 5000, a_row=20.0),
     Measure("descriptors", 0.15, 10),
     Measure("tasks", 0.15, 20),
     Measure("objects", 0.03, 1000, a_row=10.0),

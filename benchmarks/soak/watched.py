@@ -2,11 +2,13 @@
 
 import argparse
 import asyncio
+import ctypes
 import gc
 import os
 import re
 import signal
 import sqlite3
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,8 @@ def held(config: Config) -> dict[str, Any]:
     files = [Path(f"{ledger}{end}") for end in ("", "-wal")]
     return {
         "rss_kib": rss_kib(os.getpid()),
+        "in_use_kib": in_use_kib(),
+        "blocks": sys.getallocatedblocks(),
         "descriptors": len(list(Path("/proc/self/fd").iterdir())),
         "tasks": len(asyncio.all_tasks()),
         "objects": len(objects),
@@ -40,6 +44,27 @@ def held(config: Config) -> dict[str, Any]:
         "waits": dict(Counter(_place(task) for task in asyncio.all_tasks()).most_common(_SHOWN_PLACES)),
         "types": dict(types.most_common(_SHOWN_TYPES)),
     }
+
+
+class _MallInfo(ctypes.Structure):
+    """What glibc's `mallinfo2` gives."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks",
+            "keepcost",
+        )
+    )  # fmt: skip
+
+
+def in_use_kib() -> int:
+    """Give what was asked of malloc and not given back, in KiB: not what the allocator keeps for later."""
+    mallinfo = ctypes.CDLL(None).mallinfo2
+    mallinfo.restype = _MallInfo
+    info: _MallInfo = mallinfo()
+    used: int = info.uordblks + info.hblkhd
+    return used // 1024
 
 
 def _place(task: asyncio.Task[Any]) -> str:
@@ -51,7 +76,7 @@ def _place(task: asyncio.Task[Any]) -> str:
 
 def _rows(ledger: Path) -> int:
     with sqlite3.connect(f"file:{ledger}?mode=ro", uri=True) as db:
-        count = sum(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in TABLES)
+        count: int = sum(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in TABLES)
     db.close()
     return count
 

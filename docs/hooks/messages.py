@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 FAMILIES = ("ClientFault", "UpstreamFault", "OwnFault")
+_OF_UPSTREAM, _INTERNAL, _GATEWAY = "UpstreamFault", -32603, 502
 
 
 class Message(NamedTuple):
@@ -53,10 +54,14 @@ def _helpers(tree: ast.Module, numbers: dict[str, int]) -> Iterator[tuple[str, M
 def _made(call: ast.Call, numbers: dict[str, int], otherwise: str | None = None) -> Iterator[Message]:
     if not isinstance(call.func, ast.Name) or call.func.id not in FAMILIES:
         return
-    code, text, *status = call.args
-    number, said = _number(code, numbers), _text(text) or otherwise
+    if call.func.id == _OF_UPSTREAM:  # an internal error to the client, whatever it is
+        number, (text, *status), usual = _INTERNAL, call.args, _GATEWAY
+    else:
+        code, text, *status = call.args
+        number, usual = _number(code, numbers), None
+    said = _text(text) or otherwise
     if number is not None and said is not None:
-        yield Message(call.func.id, number, _number(status[0], numbers) if status else None, said)
+        yield Message(call.func.id, number, _number(status[0], numbers) if status else usual, said)
 
 
 def _numbers(tree: ast.Module) -> dict[str, int]:

@@ -77,7 +77,7 @@ def _traced(data: bytes, parent: str) -> None:
         assert key in KEYS
         assert all(0x20 <= ord(char) < 0x7F for char in text), "what no header may hold goes out"
         assert value["_meta"][key] == text
-    said = plain(more_params["_meta"]) if "_meta" in more_params else None
+    said = plain(more_params["_meta"]) if "_meta" in more_params else {}
     if isinstance(value.get("_meta"), dict):
         assert {key: said[key] for key in value["_meta"]} == value["_meta"], "`_meta` is changed"
         assert set(said) - set(value["_meta"]) <= set(KEYS)

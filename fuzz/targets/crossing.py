@@ -9,6 +9,7 @@ from shim.hub.codec import CodecError
 from shim.hub.rawjson import Members, RawJsonError
 from shim.wire import envelope, hosting, modern, probe, tool_lists, url_elicitation
 from shim.wire.envelope import MODERN_ONLY_KEYS, RELATED_TASK
+from shim.wire.era import META_VERSION, Era
 from shim.wire.errors import MISSING_CAPABILITY, TASKS_EXTENSION, ClientFault, UpstreamFault
 from shim.wire.jsonrpc import Response, is_error
 
@@ -75,7 +76,7 @@ def _params(value: dict[str, Any], members: Members) -> None:
     declared = _of(plain(undeclared["_meta"]), envelope.META_CLIENT_CAPABILITIES, "extensions")
     assert TASKS_EXTENSION not in _object(declared), "the extension is declared still"
     meta = envelope.read_modern_meta(members)
-    assert meta.version == value["_meta"][envelope.META_VERSION]
+    assert meta.version == value["_meta"][META_VERSION]
     extensions = _of(value["_meta"], envelope.META_CLIENT_CAPABILITIES, "extensions")
     assert meta.declares_tasks == isinstance(_of(extensions, TASKS_EXTENSION), dict)
     legacy = envelope.legacy_params(members, meta)
@@ -131,7 +132,7 @@ def _result(value: dict[str, Any], raw: bytes, method: str) -> None:
 
 
 def _error(value: dict[str, Any], raw: bytes, method: str) -> None:
-    probe.contradicts(probe.Era.LEGACY, 400, b'{"error":%b}' % raw)
+    probe.contradicts(Era.LEGACY, 400, b'{"error":%b}' % raw)
     probe.classify_discover(400, b'{"error":%b}' % raw)
     for known in (envelope.modern_error, envelope.legacy_error):
         code, message, data = known(raw)

@@ -101,4 +101,4 @@ def _means(given: str, meant: Any) -> bool:
         return given == str(meant).lower()
     if isinstance(meant, int):
         return float(given) == meant or int(given) == meant
-    return given == meant
+    return bool(given == meant)

@@ -100,7 +100,7 @@ def _in_order(head: bytes, claims: bytes) -> bool:
         return False
     if "exp" not in said or not all(_is_time(said[name]) for name in ("exp", "nbf") if name in said):
         return False
-    return said["exp"] + _LEEWAY_S > _NOW_S and said.get("nbf", 0) - _LEEWAY_S <= _NOW_S
+    return bool(said["exp"] + _LEEWAY_S > _NOW_S and said.get("nbf", 0) - _LEEWAY_S <= _NOW_S)
 
 
 def _is_time(value: Any) -> bool:

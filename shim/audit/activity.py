@@ -6,12 +6,9 @@ would not show who is connected.
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from shim.audit.events import Connected, InstanceAlive, Waiting
-
-if TYPE_CHECKING:
-    from shim.audit.trace import Trace
+from shim.audit.trace import Trace
 
 ALIVE_EVERY_MS = 60_000
 _WAITING_AFTER_MS = 1_000
@@ -27,11 +24,11 @@ class Activity:
         self._ended: Counter[str] = Counter()
         self._open: set[Trace] = set()
 
-    def began(self, trace: "Trace") -> None:
+    def began(self, trace: Trace) -> None:
         """Take up a request."""
         self._open.add(trace)
 
-    def ended(self, trace: "Trace") -> None:
+    def ended(self, trace: Trace) -> None:
         """Count a request that ended."""
         self._open.discard(trace)
         self._ended[trace.corner or "none"] += 1
@@ -65,7 +62,7 @@ class Activity:
         )
 
 
-def _waiting(traces: "list[Trace]") -> Waiting:
+def _waiting(traces: list[Trace]) -> Waiting:
     one = traces[0]
     return Waiting(
         caller=one.caller,

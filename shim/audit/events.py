@@ -70,6 +70,12 @@ class RequestEnded(Event, tag="request", frozen=True, kw_only=True):
     legacy: bool
     """True if the request used anything that ends at sunset."""
     legacy_features: tuple[str, ...] = ()
+    unidentified: bool = False
+    """True if it was turned away before anything told who calls: nobody was served by it."""
+    reason: str | None = None
+    """Why it was denied, if it was."""
+    fault: str | None = None
+    """What was wrong with an upstream or the shim, if that is why it failed; nothing that a peer wrote."""
 
 
 class _TaskStep(Event, frozen=True, kw_only=True, rename={"from_": "from"}):
@@ -126,13 +132,15 @@ class InputDeclined(_Input, tag="input.declined", frozen=True):
 
 
 class InputWithdrawn(_Input, tag="input.withdrawn", frozen=True):
-    """The server called a question off."""
+    """The server called a question off, or shows it no more (INPUT-GONE)."""
 
 
 class Denied(Event, tag="denied", frozen=True, kw_only=True):
     """A request was refused; only this log tells not_owner from unknown_task."""
 
     reason: str
+    limit: str | None = None
+    """The key of the config whose bound was reached, if that is why."""
     task_id: str | None = None
 
 

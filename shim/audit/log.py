@@ -12,6 +12,7 @@ from shim.audit.printable import printable
 
 _OURS = ("exception", "stack")
 """Members of many lines, which no peer has a say in."""
+_READ_FIRST = ("timestamp", "level", "event")
 _LONGEST = 4_000
 
 
@@ -23,11 +24,12 @@ def set_up(level: str, form: Literal["auto", "console", "json"]) -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
+        _in_one_line,
     ]
     last: list[structlog.typing.Processor] = (
         _for_people()
         if console
-        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        else [structlog.processors.format_exc_info, _event_first, structlog.processors.JSONRenderer()]
     )
     number = logging.getLevelNamesMapping()[level.upper()]
     structlog.configure(
@@ -67,6 +69,21 @@ def _fit_for_a_terminal(_logger: object, _method: str, event: EventDict) -> Even
     for name, value in event.items():
         if isinstance(value, str) and name not in _OURS:
             event[name] = printable(value, _LONGEST)
+    return event
+
+
+def _event_first(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """Begin a line with what is read first: when, how bad, what."""
+    return {**{name: event[name] for name in _READ_FIRST if name in event}, **event}
+
+
+def _in_one_line(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """Say a fault without its traceback where that tells an operator nothing."""
+    given = event.get("exc_info")
+    fault = sys.exception() if given is True else given[1] if isinstance(given, tuple) else given
+    if getattr(fault, "in_one_line", False):
+        del event["exc_info"]
+        event["error"] = str(fault)
     return event
 
 

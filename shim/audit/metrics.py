@@ -93,6 +93,9 @@ class Metrics:
             "taskshim_ledger_commit_operations", "Operations that shared one commit",
             buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256), registry=registry,
         )  # fmt: skip
+        self.ledger_failed = Counter(
+            "taskshim_ledger_failed", "Reads and writes that the ledger could not do", registry=registry
+        )
 
     def provider(self, source: str, outcome: str) -> None:
         """Count a request to an identity provider at its end."""

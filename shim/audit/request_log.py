@@ -7,6 +7,7 @@ from multidict import CIMultiDictProxy
 from shim.audit.activity import Activity
 from shim.audit.events import AuditSink
 from shim.audit.metrics import Metrics
+from shim.audit.notices import Notices
 from shim.audit.trace import Trace
 from shim.audit.traffic import Traffic
 
@@ -19,13 +20,22 @@ class RequestLog:
     activity: Activity
     metrics: Metrics
     traffic: Traffic
+    notices: Notices
 
     def begin(self, headers: CIMultiDictProxy[str]) -> Trace:
         """Give the trace of a request that has come."""
-        return Trace.incoming(self.sink, headers, self.activity)
+        trace = Trace.incoming(self.sink, headers)
+        self.activity.began(trace)
+        return trace
 
     def end(self, trace: Trace) -> None:
         """Write down and count a request that was answered or left."""
+        self.activity.ended(trace)
         trace.finish()
+        if trace.fault is not None:
+            self.notices.warn(
+                "requests fail", (trace.upstream, trace.fault), fault=trace.fault, upstream=trace.upstream,
+                request_id=trace.request_id,
+            )  # fmt: skip
         self.metrics.request(trace)
         self.traffic.ended(trace)

@@ -151,7 +151,11 @@ class FileSink:
             batch = [self._queue.popleft() for _ in range(min(len(self._queue), _BATCH))]
             self._failed += self._write(batch)
         lost = self.dropped - self._told
-        if lost and not self._write([(next(self._numbers), self._clock_ns(), AuditDropped(count=lost))]):
+        if (
+            lost
+            and not self._failing
+            and not self._write([(next(self._numbers), self._clock_ns(), AuditDropped(count=lost))])
+        ):
             self._told += lost
             self._full = False
             log.info("the audit file is written again", lost=lost)

@@ -39,6 +39,7 @@ class Tally(Collector):
         self._upstream: Counter[tuple[str, str, str]] = Counter()
         self._denied: Counter[str] = Counter()
         self._legacy = self._saved = 0
+        self._unidentified: Counter[str] = Counter()
         self._sunset: Counter[str] = Counter()
         self._rerouted: Counter[str] = Counter()
 
@@ -54,7 +55,10 @@ class Tally(Collector):
         times.seconds += seconds
         if not trace.upstream_calls and method in _POLLS and outcome == "ok":
             self._saved += 1
-        self._legacy += trace.legacy
+        if trace.unidentified:
+            self._unidentified[trace.era or "none"] += 1
+        else:
+            self._legacy += trace.legacy
         if trace.rerouted_for is not None:
             self._rerouted[trace.rerouted_for] += 1
         if trace.sunset is not None:
@@ -94,6 +98,14 @@ class Tally(Collector):
         yield CounterMetricFamily(
             "taskshim_legacy_requests", "Requests that end at sunset", value=self._legacy
         )
+        unidentified = CounterMetricFamily(
+            "taskshim_unidentified_requests",
+            "Requests turned away before it was known who calls",
+            labels=("era",),
+        )
+        for era, count in self._unidentified.items():
+            unidentified.add_metric((era,), count)
+        yield unidentified
         after = CounterMetricFamily(
             "taskshim_sunset_requests", "Requests of the old API after its end", labels=("action",)
         )

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from time import perf_counter
 from typing import Any
 
-from shim.audit.activity import Activity
 from shim.audit.events import (
     AuditSink,
     Client,
@@ -24,7 +23,9 @@ from shim.audit.events import (
 
 _STATED_CHARS = 200
 """Bound of what a client states about itself or asks for: names are for people to read."""
-_HTTP_ERROR = 400
+_HTTP_ERROR, _HTTP_BUSY, _HTTP_FAULT = 400, 429, 500
+_TOLD_BY_NOBODY = frozenset(("token", "session", "none"))
+"""Kinds of callers that the request alone tells of: no list, no provider and no proxy knows them."""
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
@@ -56,6 +57,8 @@ class Trace:
     outcome: Outcome | None = None
     refusal: str | None = None
     """Why it was denied, if it was."""
+    fault: str | None = None
+    """What was wrong with an upstream or the shim, if that is why it failed; nothing that a peer wrote."""
     code: int | None = None
     http_status: int | None = None
     sunset: str | None = None
@@ -71,10 +74,8 @@ class Trace:
         request_id: str | None = None,
         trace_id: str | None = None,
         upstream: str | None = None,
-        activity: Activity | None = None,
     ) -> None:
         self._sink = sink
-        self._activity = activity
         self._began = perf_counter()
         self.request_id = request_id or ""
         self.trace_id = trace_id
@@ -83,19 +84,14 @@ class Trace:
         self.legacy_features: set[str] = set()
 
     @classmethod
-    def incoming(
-        cls, sink: AuditSink, headers: Mapping[str, str], activity: Activity | None = None
-    ) -> "Trace":
+    def incoming(cls, sink: AuditSink, headers: Mapping[str, str]) -> "Trace":
         """Begin the trace of a client's request; a sane `X-Request-Id` of its own is kept."""
         given = headers.get("X-Request-Id")
         if given is None or _REQUEST_ID.fullmatch(given) is None:
             given = f"{_prefix}-{next(_numbers):x}"
         parent = headers.get("traceparent")
         found = _TRACEPARENT.fullmatch(parent) if parent is not None else None
-        trace = cls(sink, request_id=given, trace_id=found.group(1) if found else None, activity=activity)
-        if activity is not None:
-            activity.began(trace)
-        return trace
+        return cls(sink, request_id=given, trace_id=found.group(1) if found else None)
 
     @classmethod
     def background(cls, sink: AuditSink, *, upstream: str | None = None) -> "Trace":
@@ -118,6 +114,26 @@ class Trace:
     def legacy(self) -> bool:
         """True if the request used anything that ends at sunset."""
         return self.era == "legacy" or bool(self.legacy_features)
+
+    @property
+    def unidentified(self) -> bool:
+        """True if it was turned away before anything told who calls: nobody was served by it.
+
+        That is a request that came to no caller, and one by the old API that HTTP refuses (4xx, but not for
+        being one too many) while neither a source of identities nor a session of its own tells its caller.
+        """
+        if self.outcome == "ok":
+            return False
+        if self.caller_kind is None:
+            return True
+        return (
+            self.era == "legacy"
+            and self.caller_kind in _TOLD_BY_NOBODY
+            and "session" not in self.legacy_features
+            and self.http_status is not None
+            and _HTTP_ERROR <= self.http_status < _HTTP_FAULT
+            and self.http_status != _HTTP_BUSY
+        )
 
     def towards(self, upstream: str, era: str, dialect: str) -> None:
         """Note where the request goes; with the client's era known, that gives the corner."""
@@ -147,10 +163,10 @@ class Trace:
             Loss(rule=rule, field=field[:_STATED_CHARS], task_id=_bounded(self.task_id), **self._common())
         )
 
-    def denied(self, reason: str) -> None:
-        """Write why the request is refused; that is its outcome too."""
+    def denied(self, reason: str, limit: str | None = None) -> None:
+        """Write why the request is refused, by which bound if one; that is its outcome too."""
         self.outcome, self.refusal = "denied", reason
-        self._sink.emit(Denied(reason=reason, task_id=_bounded(self.task_id), **self._common()))
+        self._sink.emit(Denied(reason=reason, limit=limit, task_id=_bounded(self.task_id), **self._common()))
 
     def reached(self, limit: str) -> None:
         """Count that a bound is reached, by its key in the config."""
@@ -196,10 +212,11 @@ class Trace:
             rules=tuple(sorted(self.rules)),
             legacy=self.legacy,
             legacy_features=tuple(sorted(self.legacy_features)),
+            unidentified=self.unidentified,
+            reason=self.refusal,
+            fault=self.fault,
             **self._common(),
         )
-        if self._activity is not None:
-            self._activity.ended(self)
         self._sink.emit(event)
         return event
 

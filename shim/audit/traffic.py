@@ -3,10 +3,8 @@
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from shim.audit.trace import Trace
+from shim.audit.trace import Trace
 
 MINUTES = 15
 _MINUTE_S = 60
@@ -43,14 +41,14 @@ class Traffic:
     def __init__(self) -> None:
         self._minutes: deque[_Minute] = deque(maxlen=MINUTES)
 
-    def ended(self, trace: "Trace") -> None:
+    def ended(self, trace: Trace) -> None:
         """Count a request that ended."""
         number = int(monotonic()) // _MINUTE_S
         if not self._minutes or self._minutes[-1].number != number:
             self._minutes.append(_Minute(number))
         minute, name = self._minutes[-1], trace.upstream or ""
         minute.requests[name] += 1
-        if trace.era == "legacy":
+        if trace.era == "legacy" and not trace.unidentified:
             minute.legacy[name] += 1
             if len(minute.legacy_callers) < _CALLERS:
                 minute.legacy_callers.add(_who(trace))
@@ -79,7 +77,7 @@ class Traffic:
         return [minute for minute in self._minutes if minute.number > oldest]
 
 
-def _who(trace: "Trace") -> tuple[str | None, str | None]:
+def _who(trace: Trace) -> tuple[str | None, str | None]:
     if trace.caller_kind in _NOBODY or trace.caller is None:
         return trace.client_name, trace.client_version
     return trace.caller, None

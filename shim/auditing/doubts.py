@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from shim.audit.counted import counted
 from shim.auditing.integrity import Integrity
 from shim.auditing.period import Period
 
@@ -12,16 +13,16 @@ def doubts(whole: Integrity, period: Period, *, tolerated: int = 0) -> list[str]
     """Say why the logs of the period may not tell everything; so many silent minutes are tolerated."""
     found = []
     if (silent := whole.coverage.silent_minutes) > tolerated:
-        found.append(f"{silent} minutes have no sign of life")
+        found.append(counted(silent, "minute has no sign of life", "minutes have no sign of life"))
     if whole.coverage.minutes == 0:
         found.append("the period has no whole minute")
     holes = [hole for hole in whole.holes if hole["before"] >= period.since and hole["after"] < period.until]
     if missing := sum(hole["missing"] for hole in holes):
-        found.append(f"{missing} events are missing")
+        found.append(counted(missing, "event is missing", "events are missing"))
     if whole.dropped:
-        found.append(f"{whole.dropped} events were lost by the shim's own account")
+        found.append(f"{counted(whole.dropped, 'event was', 'events were')} lost by the shim's own account")
     if cut := [run for run in whole.runs if run["cut"] and period.since < run["first"] < period.until]:
-        found.append(f"the beginning of {len(cut)} runs is missing")
+        found.append(f"the beginning of {counted(len(cut), 'run')} is missing")
     unreadable = [
         line
         for line in whole.unreadable
@@ -30,14 +31,20 @@ def doubts(whole: Integrity, period: Period, *, tolerated: int = 0) -> list[str]
         and (line["after"] is None or line["after"] < period.until)
     ]
     if unreadable:
-        found.append(f"{len(unreadable)} lines cannot be read")
+        found.append(f"{counted(len(unreadable), 'line')} cannot be read")
     if whole.differing:
-        found.append(f"{whole.differing} repeated events differ")
+        found.append(counted(whole.differing, "repeated event differs", "repeated events differ"))
     if whole.chain is not None and whole.chain.count:
         place = whole.chain.faults[0]
+        lines = counted(
+            whole.chain.count,
+            "line does not stand as the shim wrote it",
+            "lines do not stand as the shim wrote them",
+        )
         where = f"the first one in {place['file']}, line {place['line']}: {place['fault']}"
-        found.append(f"{whole.chain.count} lines do not stand as the shim wrote them; {where}")
+        found.append(f"{lines}; {where}")
     newest = max((run["last"] for run in whole.runs), default=period.until)
     if ends := [run for run in whole.open_ends(period.until) if run["last"] < newest - _STILL_ALIVE]:
-        found.append(f"{len(ends)} runs end without having stopped, and nothing took their place")
+        are = counted(len(ends), "run ends", "runs end")
+        found.append(f"{are} without having stopped, and nothing took their place")
     return found

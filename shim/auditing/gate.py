@@ -1,13 +1,14 @@
 """Is it safe: rules over the logs, each safe, unsafe or not to be told. An unsure answer is never a yes."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from shim.audit.counted import counted
 from shim.auditing.coverage import coverage
 from shim.auditing.doubts import doubts
 from shim.auditing.integrity import Integrity, integrity
-from shim.auditing.legacy import connected, legacy_callers
+from shim.auditing.legacy import connected, legacy_callers, refused
 from shim.auditing.logs import Logs, Row
 from shim.auditing.open_tasks import open_tasks
 from shim.auditing.period import Period, length
@@ -19,6 +20,8 @@ Verdict = Literal["safe", "unsafe", "unknown"]
 _ENOUGH = 100
 """Requests of each API without which error rates are not compared."""
 _HASH_CHARS = 8
+_UNDECIDED = 500
+"""HTTP status from which on it was no refusal: it could not be told then who calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,8 @@ class Answer:
     verdict: Verdict
     why: tuple[str, ...]
     in_the_way: tuple[Row, ...] = ()
+    refused: tuple[Row, ...] = ()
+    """What was turned away before anything told who calls, by reason; in the way of a strict gate only."""
 
 
 def worst(answers: Iterable[Answer]) -> Verdict:
@@ -38,12 +43,16 @@ def worst(answers: Iterable[Answer]) -> Verdict:
 
 
 class Gate:
-    """Holds logs to rules, up to the end of a period; `tolerated` minutes may have no sign of life."""
+    """Holds logs to rules, up to the end of a period; `tolerated` minutes may have no sign of life.
 
-    def __init__(self, logs: Logs, period: Period, *, tolerated: int = 0) -> None:
+    Strict, it takes requests that were turned away before anything told who calls for callers too.
+    """
+
+    def __init__(self, logs: Logs, period: Period, *, tolerated: int = 0, strict: bool = False) -> None:
         self._logs = logs
         self._period = period
         self._tolerated = tolerated
+        self._strict = strict
 
     def ask(self, rule: str) -> Answer:
         """Hold the logs to one rule, NAME or NAME:VALUE. Raises AuditingError."""
@@ -71,26 +80,31 @@ class Gate:
         calls = [row for row in held if row["what"] != "session"]
         sessions = [row for row in held if row["what"] == "session"]
         callers = [row for row in called if not _is_one_of(row, allowed)]
-        if callers or calls:
+        away = refused(self._logs, period.since, period.until)
+        if callers or calls or (away and self._strict):
             why = []
             if callers:
-                count = sum(row["requests"] for row in callers)
-                why.append(
-                    f"{count} legacy requests by {len(callers)} callers, the last one at {_last(callers)}"
-                )
+                requests = counted(sum(row["requests"] for row in callers), "legacy request")
+                by = counted(len(callers), "caller")
+                why.append(f"{requests} by {by}, the last one at {_last(callers)}")
             if calls:
                 why.append(f"calls or streams by the old API were open at {_last(calls)}")
-            return Answer(rule, "unsafe", tuple(why), (*callers, *calls))
+            why += (*_turned_away(away), *_undecided(away))
+            return Answer(rule, "unsafe", tuple(why), (*callers, *calls), tuple(away))
         unsure = self._unsure(whole, period)
-        unsaid, requests = self._unsaid()
+        unsaid, served = self._unsaid()
         if unsaid:
-            unsure.append(f"{unsaid} requests do not say whether they are legacy")
-        if not requests:
-            unsure.append("no request at all came through the shim")
-        told = tuple(unsure)
+            unsure.append(counted(unsaid, "request does not say whether it is legacy",
+                                  "requests do not say whether they are legacy"))  # fmt: skip
+        if not served:
+            unsure.append("no request that was served came through the shim")
+        unsure += _undecided(away)
+        told = (*unsure, *_turned_away(away))
         if idle := sum(row["count"] for row in sessions if row["open"]):
-            told += (f"{idle} legacy sessions are open, but nothing was called on them",)
-        return Answer(rule, "unknown" if unsure else "safe", told)
+            are = counted(idle, "legacy session is open, but nothing was called on it",
+                          "legacy sessions are open, but nothing was called on them")  # fmt: skip
+            told += (are,)
+        return Answer(rule, "unknown" if unsure else "safe", told, refused=tuple(away))
 
     def no_open_tasks(self, rule: str, value: str) -> Answer:
         """no-open-tasks[:UPSTREAM] - no task is open there; without a name, on any old upstream."""
@@ -101,10 +115,11 @@ class Gate:
         found = open_tasks(self._logs, value or None)
         still = [row for row in found if row["state"] == "open"]
         if still:
-            return Answer(rule, "unsafe", (f"{len(still)} tasks have not ended",), tuple(still))
+            why = counted(len(still), "task has not ended", "tasks have not ended")
+            return Answer(rule, "unsafe", (why,), tuple(still))
         unsure = self._unsure(whole, period)
         if found:
-            unsure.append(f"of {len(found)} tasks the logs do not tell the end or the upstream")
+            unsure.append(f"of {counted(len(found), 'task')} the logs do not tell the end or the upstream")
         return Answer(rule, "unknown" if unsure else "safe", tuple(unsure), tuple(found))
 
     def error_rate(self, rule: str, value: str) -> Answer:
@@ -115,7 +130,7 @@ class Gate:
         new, old = counts.get("modern", (0, 0)), counts.get("legacy", (0, 0))
         unsure = self._unsure(whole, self._period)
         if min(new[1], old[1]) < _ENOUGH:
-            few = f"{new[1]} new and {old[1]} old requests are too few to compare"
+            few = f"{new[1]} new and {counted(old[1], 'old request')} are too few to compare"
             return Answer(rule, "unknown", (few, *unsure))
         above, at_most = difference(new, old)
         why = (
@@ -135,7 +150,7 @@ class Gate:
         found = coverage(self._logs)
         if found.percent is None:
             return Answer(rule, "unknown", ("the period has no whole minute",))
-        why = f"{found.covered} of {found.minutes} minutes, {found.percent:.3f} %"
+        why = f"{found.covered} of {counted(found.minutes, 'minute')}, {found.percent:.3f} %"
         enough = 100 * found.covered >= wanted * found.minutes
         return Answer(rule, "safe" if enough else "unsafe", (why,), () if enough else found.gaps)
 
@@ -154,16 +169,17 @@ class Gate:
 
     def _unsaid(self) -> tuple[int, int]:
         row = self._logs.row(_SAID)
-        return row["unsaid"], row["requests"]
+        return row["unsaid"], row["served"]
 
 
 _SAID = """
-SELECT count(*) FILTER (legacy IS NULL) AS unsaid, count(*) AS requests FROM known WHERE event = 'request'
+SELECT count(*) FILTER (legacy IS NULL) AS unsaid, count(*) FILTER (NOT unidentified) AS served
+FROM known WHERE event = 'request'
 """
 
 _RATES = """
 SELECT era, count(*) AS requests, count(*) FILTER (outcome = 'error') AS errors
-FROM known WHERE event = 'request' GROUP BY era
+FROM known WHERE event = 'request' AND NOT unidentified GROUP BY era
 """
 
 RULES: dict[str, Callable[[Gate, str, str], Answer]] = {
@@ -183,6 +199,22 @@ def _is_one_of(row: Row, allowed: frozenset[str]) -> bool:
     return row["caller"] in allowed or any(
         len(one) >= _HASH_CHARS and row["hash"].startswith(one) for one in allowed
     )
+
+
+def _turned_away(away: list[Row]) -> Iterator[str]:
+    if refusals := [row for row in away if not _is_undecided(row)]:
+        was = counted(sum(row["requests"] for row in refusals), "legacy request was", "legacy requests were")
+        yield f"{was} turned away before anything told who called, the last one at {_last(refusals)}"
+
+
+def _undecided(away: list[Row]) -> Iterator[str]:
+    if undecided := [row for row in away if _is_undecided(row)]:
+        came = counted(sum(row["requests"] for row in undecided), "legacy request")
+        yield f"{came} came while it could not be told who calls, the last one at {_last(undecided)}"
+
+
+def _is_undecided(row: Row) -> bool:
+    return row["http_status"] is not None and row["http_status"] >= _UNDECIDED
 
 
 def _last(rows: list[Row]) -> str:

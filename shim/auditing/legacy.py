@@ -12,6 +12,14 @@ FROM known WHERE event = 'request' AND legacy AND ts >= $since AND ts < $until
 GROUP BY caller_key, who ORDER BY requests DESC, caller, hash
 """
 
+_REFUSED = """
+SELECT coalesce(reason, '-') AS reason, http_status,
+       list_sort(list(DISTINCT method) FILTER (method IS NOT NULL)) AS methods,
+       count(*) AS requests, min(ts) AS first, max(ts) AS last
+FROM known WHERE event = 'request' AND refused AND ts >= $since AND ts < $until
+GROUP BY reason, http_status ORDER BY requests DESC, reason, http_status
+"""
+
 _ALIVE = """
 WITH newest AS (
     SELECT run, max(seq) FILTER (event = 'instance.alive') AS newest,
@@ -23,7 +31,7 @@ WITH newest AS (
     SELECT run, seq, ts, {caller: w.caller, caller_kind: w.caller_kind, client: w.client, count: w.count},
            coalesce(w.method, 'stream')
     FROM (SELECT run, seq, ts, unnest(waiting) AS w FROM known WHERE event = 'instance.alive')
-    WHERE w.era = 'legacy'
+    WHERE w.era = 'legacy' AND w.caller_kind IS NOT NULL -- who is not known yet may turn out to be nobody
 ), person AS (
     SELECT *, CASE WHEN one.caller_kind NOT IN ('token', 'session', 'none') THEN one.caller END AS hash,
            concat_ws(' ', coalesce(one.client.name, '(no name)'), one.client.version) AS software
@@ -43,6 +51,11 @@ GROUP BY ALL ORDER BY last DESC, caller, hash, client, what
 def legacy_callers(logs: Logs, since: datetime, until: datetime) -> list[Row]:
     """Give who used the old API between two times of the period, most first."""
     return logs.rows(_CALLERS, since=since, until=until)
+
+
+def refused(logs: Logs, since: datetime, until: datetime) -> list[Row]:
+    """Give what asked by the old API and was turned away before anything told who it is, by reason."""
+    return logs.rows(_REFUSED, since=since, until=until)
 
 
 def connected(logs: Logs) -> list[Row]:

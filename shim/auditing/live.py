@@ -27,6 +27,8 @@ _TROUBLE = (
     "denied", "task.lost", "input.lost", "session.lost", "upstream.down", "upstream.invalid",
     "hub.illegal_transition", "audit.dropped",
 )  # fmt: skip
+_NOBODY = "(caller unknown)"
+"""Who was turned away before anything told who calls."""
 _NO_PERSON = (None, "token", "session", "none")
 
 
@@ -147,7 +149,7 @@ class Live:
         counts[1] += failed
         while len(steps) > 2 * _BUCKETS:
             del steps[min(steps)]
-        legacy = bool(event.get("legacy", event.get("era") == "legacy"))
+        legacy = bool(event.get("legacy", event.get("era") == "legacy")) and not _is_unidentified(event)
         told = Told(at, corner, _what(event), _who(event), _client(event), legacy, failed)
         if legacy:
             self._caller(event, told)
@@ -212,6 +214,12 @@ def _corner(event: dict[str, Any]) -> str:
     return found if found in CORNERS else ELSEWHERE
 
 
+def _is_unidentified(event: dict[str, Any]) -> bool:
+    """Tell whether a request was turned away before anything told who calls, as the tables do."""
+    said = event.get("unidentified", event.get("caller_kind") is None)
+    return event.get("event") == "request" and event.get("outcome") != "ok" and bool(said)
+
+
 def _person(event: dict[str, Any]) -> str | None:
     """Tell the caller's hash; a token or a session is no person."""
     kind, caller = event.get("caller_kind"), event.get("caller")
@@ -227,6 +235,8 @@ def _client(event: dict[str, Any]) -> str:
 
 def _who(event: dict[str, Any]) -> str:
     person = _person(event)
+    if _is_unidentified(event):
+        return _NOBODY
     if person is None:
         return _client(event) if "client" in event or event.get("event") == "request" else "-"
     return printable(str(event.get("caller_label") or f"{event['caller_kind']}:{person[:12]}"))

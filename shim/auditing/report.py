@@ -26,9 +26,10 @@ _DAY_COVERED = 0.9
 _MINUTES_A_DAY = 24 * 60
 
 _USAGE = """
-SELECT count(*) AS requests, count(*) FILTER (legacy) AS legacy, count(*) FILTER (NOT legacy) AS modern,
+SELECT count(*) AS requests, count(*) FILTER (legacy) AS legacy, count(*) FILTER (modern) AS modern,
+       count(*) FILTER (unidentified) AS unidentified,
        count(DISTINCT caller_key) FILTER (legacy) AS legacy_callers,
-       count(DISTINCT caller_key) FILTER (NOT legacy) AS modern_callers,
+       count(DISTINCT caller_key) FILTER (modern) AS modern_callers,
        min(ts) FILTER (legacy) AS first_legacy, max(ts) FILTER (legacy) AS last_legacy
 FROM known WHERE event = 'request'
 """
@@ -39,7 +40,7 @@ WITH day AS (
     FROM bare GROUP BY 1
 ), used AS (
     SELECT CAST(ts AS DATE) AS day, count(*) FILTER (legacy) AS legacy,
-           count(*) FILTER (NOT legacy) AS modern,
+           count(*) FILTER (modern) AS modern,
            count(DISTINCT caller_key) FILTER (legacy) AS legacy_callers
     FROM known WHERE event = 'request' GROUP BY 1
 )
@@ -139,7 +140,8 @@ def _features(tables: dict[str, list[Row]]) -> list[Row]:
             "last": row["last"], "instead": instead,
         }
         for row in tables["methods"]
-        if row["era"] == "legacy" and row["method"] not in named and (instead := counterpart(row["method"]))
+        if row["era"] == "legacy" and row["legacy"] and row["method"] not in named
+        and (instead := counterpart(row["method"]))
     ]  # fmt: skip
     return rows
 

@@ -16,7 +16,7 @@ class Table:
 
 TABLES = {
     "callers": Table(
-        "Who called, with which clients, how often, and when last; old API first.",
+        "Who called, with which clients and when last; old API first.",
         ("legacy", "requests"),
         """
         SELECT who AS caller, any_value(person) AS hash, any_value(caller_kind) AS kind,
@@ -55,7 +55,7 @@ TABLES = {
         """,
     ),
     "upstreams": Table(
-        "Which upstream answered how much, how well and how fast; times are what requests waited for it.",
+        "How much, how well and how fast each upstream answered. Times are what requests waited for it.",
         ("requests",),
         """
         WITH called AS (
@@ -72,12 +72,13 @@ TABLES = {
         """,
     ),
     "clients": Table(
-        "Which client versions called, and which features of the old API they used.",
+        "Which clients called, and what of the old API they used.",
         ("legacy", "requests"),
         """
         WITH used AS (
             SELECT client, version, era, list_sort(list(DISTINCT feature)) AS features
-            FROM (SELECT client, version, era, unnest(features) AS feature FROM seen WHERE event = 'request')
+            FROM (SELECT client, version, era, unnest(features) AS feature
+                  FROM seen WHERE event = 'request' AND NOT unidentified)
             GROUP BY ALL
         ), called AS (
             SELECT client, version, era, count(*) AS requests, count(*) FILTER (legacy) AS legacy,
@@ -90,6 +91,16 @@ TABLES = {
             AND called.version IS NOT DISTINCT FROM used.version AND called.era IS NOT DISTINCT FROM used.era
         """,
     ),
+    "refused": Table(
+        "What was turned away before anything told who calls, and why.",
+        ("requests",),
+        """
+        SELECT era, coalesce(reason, '-') AS reason, http_status,
+               list_sort(list(DISTINCT method) FILTER (method IS NOT NULL)) AS methods,
+               count(*) AS requests, min(ts) AS first, max(ts) AS last
+        FROM seen WHERE event = 'request' AND unidentified GROUP BY era, reason, http_status
+        """,
+    ),
     "features": Table(
         "Which features of the old API were used.",
         ("requests",),
@@ -97,7 +108,7 @@ TABLES = {
         SELECT feature, count(*) AS requests, count(DISTINCT caller_key) AS callers,
                count(DISTINCT software) AS clients, max(ts) AS last
         FROM (SELECT unnest(list_distinct(features)) AS feature, caller_key, software, ts
-              FROM seen WHERE event = 'request')
+              FROM seen WHERE event = 'request' AND NOT unidentified)
         GROUP BY feature
         """,
     ),
@@ -120,7 +131,7 @@ TABLES = {
         """,
     ),
     "tasks": Table(
-        "What became of the tasks, by corner and upstream; durations are of tasks that ended.",
+        "What became of the tasks, by corner and upstream. Durations are of tasks that ended.",
         ("tasks",),
         """
         WITH step AS (
@@ -145,7 +156,7 @@ TABLES = {
         """,
     ),
     "shadow": Table(
-        "Where two upstreams answer alike or not, by tool and place; compared: all copies that could be.",
+        "Where two upstreams answer alike or not, by tool and place. COMPARED are all copies that could be.",
         ("calls",),
         """
         WITH told AS (
@@ -167,12 +178,13 @@ TABLES = {
         """,
     ),
     "errors": Table(
-        "What went wrong: requests that failed or were refused, and what else was noted.",
+        "What failed, was refused or went wrong otherwise, and why.",
         ("count",),
         """
         SELECT event AS what, method,
-               CASE WHEN event = 'request' THEN concat_ws(' ', outcome, code, http_status)
-                    ELSE coalesce(rule, reason) END AS why,
+               CASE WHEN event = 'request'
+                    THEN concat_ws(': ', concat_ws(' ', outcome, code, http_status), fault)
+                    ELSE coalesce(rule, "limit", reason, evidence) END AS why,
                era, upstream, count(*) AS count, count(DISTINCT caller_key) AS callers,
                min(ts) AS first, max(ts) AS last
         FROM seen

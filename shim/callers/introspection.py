@@ -64,7 +64,9 @@ class IntrospectionSource:
         self._keys = keys
         self._providers = providers
         self._token_bytes = token_bytes
-        self._known: Recent[str, _Known] = Recent(_REMEMBERED)
+        self._good: Recent[str, _Known] = Recent(_REMEMBERED)
+        self._bad: Recent[str, _Known] = Recent(_REMEMBERED)
+        """Apart from the good ones: anybody can make tokens up, and they are not to push those out."""
         self._asking: dict[str, asyncio.Task[_Known]] = {}
         self._asker = Asker(settings, providers)
 
@@ -75,7 +77,7 @@ class IntrospectionSource:
         if credential is None or token is None:
             return None
         check_size(token, self._token_bytes)
-        known = self._known.get(credential.fingerprint)
+        known = self._good.get(credential.fingerprint) or self._bad.get(credential.fingerprint)
         if known is None or self._providers.clock.now_ms() >= known.until_ms:
             known = await self._asked(token, credential)
         if isinstance(known.found, Refused):
@@ -100,7 +102,9 @@ class IntrospectionSource:
         """Ask about a token and remember the answer. Raises NoAnswer."""
         said = await self._asker.ask(token)
         known = self._judged(said, credential)
-        self._known[credential.fingerprint] = known
+        good = isinstance(known.found, Caller)
+        (self._good if good else self._bad)[credential.fingerprint] = known
+        (self._bad if good else self._good).pop(credential.fingerprint, None)
         return known
 
     def _judged(self, said: Mapping[str, object], credential: Credential) -> _Known:

@@ -67,7 +67,9 @@ class Providers:
         self._on_request(source, "failed")
         if source not in self._down:
             self._down.add(source)
-            log.warning("the identity provider does not answer", source=source, evidence=evidence)
+            log.warning(
+                "the identity provider gives no answer that can be used", source=source, evidence=evidence
+            )
             self._sink.emit(ProviderDown(source=source, evidence=evidence))
         return NoAnswer(evidence)
 

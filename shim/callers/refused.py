@@ -2,7 +2,7 @@
 
 | reason | what was wrong |
 |---|---|
-| credential | none was given, or one of no form that is served |
+| credential, credential_form | none was given; Authorization holds what no source takes |
 | twice, hop_by_hop | a header that tells the caller says two things, or is named in Connection |
 | api_key, header, peer | no such key; a name that is none; a name from a peer that is not listed |
 | token_size, token_form, token_type, token_algorithm | not a token of the form that is served |

@@ -1,11 +1,12 @@
 """The caller of a request: the first configured source that applies (OWN-ID)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from multidict import CIMultiDictProxy
 
 from shim.callers.caller import NOBODY, Caller
+from shim.callers.credentials import bearer_token
 from shim.callers.introspection import IntrospectionSource
 from shim.callers.keys import Keys
 from shim.callers.provider import Providers
@@ -15,6 +16,14 @@ from shim.config import ConfigError, api_keys
 from shim.config.identity import Identity, SourceName
 from shim.wire.errors import unauthorized, undecided
 from shim.wire.headers import connection_names
+
+_SCHEMES = {
+    "basic": "a name and password (Basic)",
+    "digest": "a Digest",
+    "negotiate": "a Negotiate token",
+    "bearer": "this bearer token",
+}
+"""Schemes that may be named back: any other word may be the credential itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +64,30 @@ class Resolver:
             caller = await source.identify(headers, peer)
             if caller is not None:
                 return caller
-        if not self.identity.serves_anonymous:
-            raise Refused("credential", "a credential is required")
         if "Authorization" in headers:
-            raise Refused("credential", "Authorization: of no form that is served here")
+            raise self._of_no_form(headers.get("Authorization", ""))
+        if not self.identity.serves_anonymous:
+            raise Refused("credential", f"a credential is required: {self._forms()}")
         return None
+
+    def _of_no_form(self, given: str) -> Refused:
+        """Refuse a credential that is no source's, and say what is taken; nothing of it is repeated."""
+        if bearer_token(given) and {"jwt", "introspection"} & {*self.identity.sources}:
+            return Refused("token_form", f"the token is of no form that is served here; send {self._forms()}")
+        scheme = _SCHEMES.get(given.partition(" ")[0].lower(), "what it holds")
+        return Refused("credential_form", f"Authorization: {scheme} is not served here; send {self._forms()}")
+
+    def _forms(self) -> str:
+        """Say what is taken, for who writes the client."""
+        identity = self.identity
+        forms: Mapping[SourceName, str] = {
+            "jwt": "a signed token (JWT) as Authorization: Bearer",
+            "introspection": "a token as Authorization: Bearer",
+            "api_key": _form_of_key(identity.api_key.header),
+            "header": f"{identity.header.name} from the proxy in front",
+            "token": "a token as Authorization: Bearer",
+        }
+        return ", or ".join(dict.fromkeys(forms[name] for name in identity.sources or ("token",)))
 
     def _telling(self) -> frozenset[str]:
         """Give the headers that tell the caller, in lower case."""
@@ -125,6 +153,12 @@ def _source(
             return HeaderSource(keys, identity.header.name, identity.header.trusted_proxies)
         case "token":
             return TokenSource(keys, judged=judged)
+
+
+def _form_of_key(header: str) -> str:
+    return (
+        "a known key as Authorization: Bearer" if header.lower() == "authorization" else f"a key in {header}"
+    )
 
 
 def _challenge(scheme: str, parameters: dict[str, str]) -> str:

@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from typing import IO, cast
 
 from shim.cli.common import fail
-from shim.config.surface import Admin
+from shim.config.operations import Admin
 
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """Heeds no proxy of the environment: a request may carry the admin token."""

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
+from shim.audit.counted import counted
 from shim.audit.printable import printable
 from shim.auditing.live import Live, Told
 from shim.auditing.tail import Tail
@@ -30,8 +31,9 @@ _ADMIN_TIMEOUT_S = 1
 @click.option("--admin", metavar="URL", help="The shim's admin address, for what it knows of its upstreams.")
 @operator_errors
 def follow(log: Path | None, config_file: Path | None, admin: str | None) -> None:
-    """Show live what comes into a log: rates by corner, newest callers of the old API, errors.
+    """Show live what comes into a log.
 
+    Rates by corner, newest callers of the old API, errors.
     LOG and the admin address are those of `--config` unless they are given. LOG need not exist yet, and is
     followed when it is rotated. Where the output is no terminal, each call by the old API and each error is
     a line. Ctrl-C ends it.
@@ -49,7 +51,11 @@ def follow(log: Path | None, config_file: Path | None, admin: str | None) -> Non
     try:
         tail = Tail(log)
         if sys.stdout.isatty():
-            _on_screen(tail, log, admin)
+            try:
+                _on_screen(tail, log, admin)
+            finally:  # the screen is put back: what is said now stays
+                if tail.lost_lines:
+                    _tell_lost(tail.lost_lines)
         else:
             _in_lines(tail)
     except KeyboardInterrupt:
@@ -84,10 +90,18 @@ def _on_screen(tail: Tail, log: Path, admin: str | None) -> None:
 
 
 def _in_lines(tail: Tail) -> None:
-    state = Live()
+    state, lost = Live(), 0
     while True:
         if not _take(tail, state, lambda told: click.echo(_told(told))):
             time.sleep(_EVERY_S)
+        if tail.lost_lines > lost:
+            lost = tail.lost_lines
+            _tell_lost(lost)
+
+
+def _tell_lost(lines: int) -> None:
+    """Say on standard error what was not shown."""
+    click.echo(f"audit follow: lines passed over, too long for any event: {lines}", err=True)
 
 
 def _take(tail: Tail, state: Live, say: Callable[[Told], None]) -> bool:
@@ -133,7 +147,8 @@ class _Upstreams:
 
 def _upstream(one: dict[str, Any]) -> str:
     tasks = ", ".join(f"{count} {status}" for status, count in one["tasks"].items()) or "no tasks"
-    return printable(f"{one['name']}: {one['era']}, {one['dialect']}; {one['sessions']} sessions; {tasks}")
+    sessions = counted(one["sessions"], "session")
+    return printable(f"{one['name']}: {one['era']}, {one['dialect']}; {sessions}; {tasks}")
 
 
 def _stop(*_: object) -> NoReturn:

@@ -29,7 +29,10 @@ from shim.cli.text import terminal_room
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file.")
 def report_command(logs: Logs, span: Period, off: str | None, form: str, output: Path | None) -> None:
-    """Tell who still speaks the old API, what of it has no counterpart, whether it falls, what breaks."""
+    """Tell who still speaks the old API, and what breaks without it.
+
+    And what of it has no counterpart in the new one, and whether its use falls.
+    """
     told = report(logs, span, None if off is None else moment(off, now()))
     try:
         on_terminal = partial(as_text, room=terminal_room() if output is None else None)

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from shim.audit.counted import counted
 from shim.auditing.live import Caller, Corner, Screen, Trouble
 from shim.clock import duration
 
@@ -64,9 +65,12 @@ def _title(screen: Screen, now: datetime, name: str, *, waiting: bool) -> Text:
     if screen.newest is None:
         return text.append("  no events yet", "dim")
     text.append(f"  {screen.newest:%H:%M:%S} UTC, {_ago(screen.newest, now)}", "dim")
-    for count, what in ((screen.missed, "events missing"), (screen.unreadable, "lines cannot be read")):
+    for count, what in (
+        (screen.missed, ("event missing", "events missing")),
+        (screen.unreadable, ("line cannot be read", "lines cannot be read")),
+    ):
         if count:
-            text.append(f"  {count} {what}", "yellow")
+            text.append(f"  {counted(count, *what)}", "yellow")
     return text
 
 

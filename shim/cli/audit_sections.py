@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from shim.audit.counted import agreeing, counted, part_of
 from shim.audit.printable import printable
 from shim.auditing.logs import Row
 from shim.cli.audit_common import cell, laid_out, short
@@ -16,6 +17,7 @@ _TABLES = (
     ("methods", "Methods"),
     ("tools", "Tools"),
     ("features", "Features of the old API"),
+    ("refused", "Turned away before anything told who calls"),
     ("losses", "Lost in translation"),
     ("lenient", "Tolerant readings"),
     ("tasks", "Tasks"),
@@ -73,7 +75,8 @@ def _missing(missing: dict[str, Any]) -> Iterator[Section]:
             yield Section(title, [], missing[name])
     chain = missing["chain"]
     if chain is not None:
-        lines = [f"{chain['signed']} lines stand as the shim wrote them, {chain['count']} do not"]
+        signed = counted(chain["signed"], "line stands", "lines stand")
+        lines = [f"{signed} as the shim wrote them, {counted(chain['count'], 'does', 'do')} not"]
         yield Section("Macs of the lines", lines, list(chain["faults"]) or None)
 
 
@@ -128,12 +131,15 @@ def _escaped(text: str) -> str:
 
 def _head(told: dict[str, Any]) -> Iterator[str]:
     usage, period = told["usage"], told["period"]
-    callers = f"by {usage['legacy_callers']} callers"
+    callers = f"by {counted(usage['legacy_callers'], 'caller')}"
     yield f"{cell(period['since'])} to {cell(period['until'])}; the logs end at {cell(told['read']['until'])}"
     yield (
-        f"{usage['legacy']} of {usage['requests']} requests were legacy, {callers}; "
+        f"{part_of(usage['legacy'], usage['requests'], 'request', 'was', 'were')} legacy, {callers}; "
         f"the last one at {cell(usage['last_legacy'])}"
     )
+    if usage["unidentified"]:
+        away = counted(usage["unidentified"], "request was", "requests were")
+        yield f"{away} turned away before anything told who called, and count as no use of either API"
     for doubt in told["doubts"]:
         yield f"NOT WHOLE: {doubt}"
     yield told["scope"]
@@ -147,7 +153,7 @@ def _verdict(verdict: dict[str, Any]) -> Iterator[str]:
 def _trend(found: dict[str, Any], what: str) -> str:
     match found["verdict"]:
         case "cannot be told":
-            return f"legacy {what}: {found['days']} whole days with logs are too few to tell"
+            return f"legacy {what}: {counted(found['days'], 'whole day')} with logs: too few to tell"
         case "gone":
             return f"legacy {what}: none since {found['zero']}"
         case "not falling":
@@ -158,34 +164,37 @@ def _trend(found: dict[str, Any], what: str) -> str:
     between = f"between {found['zero_earliest']} and {found['zero_latest']}"
     return (
         f"legacy {what}: falling by {-found['per_day']:.2f} a day; at this pace none from {found['zero']}, "
-        f"{between} (95 %, told from {found['days']} days)"
+        f"{between} (95 %, told from {counted(found['days'], 'day')})"
     )
 
 
 def _off(off: dict[str, Any]) -> Iterator[str]:
     if off["days_ahead"] is not None and off["days_ahead"] > 0:
-        yield f"{off['days_ahead']} days after the end of the period"
-    yield f"{len(off['callers_still_active'])} callers used it in the 14 days before and break"
+        yield f"{counted(off['days_ahead'], 'day')} after the end of the period"
+    active = len(off["callers_still_active"])
+    breaks = agreeing(active, "breaks", "break")
+    yield f"{counted(active, 'caller')} used it in the 14 days before and {breaks}"
     if off["connected"]:
-        yield f"{sum(row['count'] for row in off['connected'])} sessions, streams and calls are open by it"
-    if off["open_tasks"]:
-        yield f"{off['open_tasks']} tasks have not ended"
-    if (expected := off["expected_per_day"]) is not None:
-        yield (
-            f"at this pace {expected['middle']} requests a day are still legacy then, "
-            f"between {expected['low']} and {expected['high']}"
+        held = sum(row["count"] for row in off["connected"])
+        yield counted(
+            held, "session, stream or call is open by it", "sessions, streams and calls are open by it"
         )
+    if off["open_tasks"]:
+        yield counted(off["open_tasks"], "task has not ended", "tasks have not ended")
+    if (expected := off["expected_per_day"]) is not None:
+        are = counted(expected["middle"], "request a day is", "requests a day are")
+        yield (f"at this pace {are} still legacy then, between {expected['low']} and {expected['high']}")
     if off["calls_after"]:
         count = sum(row["requests"] for row in off["calls_after"])
-        yield f"{count} requests came after it and would have failed"
+        yield f"{counted(count, 'request')} came after it and would have failed"
 
 
 def _coverage(cover: dict[str, Any]) -> Iterator[str]:
     if cover["percent"] is None:
         yield "the period has no whole minute"
     else:
-        share = f"{cover['covered']} of {cover['minutes']} minutes"
-        yield f"{share} have a sign of life ({cover['percent']:.2f} %)"
+        share = part_of(cover["covered"], cover["minutes"], "minute", "has", "have")
+        yield f"{share} a sign of life ({cover['percent']:.2f} %)"
 
 
 def _without(row: Row, name: str) -> Row:

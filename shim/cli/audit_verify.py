@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 import click
 
+from shim.audit.counted import counted, part_of
 from shim.auditing.integrity import Integrity, integrity, reordered
 from shim.auditing.logs import Logs, Row
 from shim.auditing.period import Period
@@ -21,8 +22,9 @@ _SHOWN = 50
 @logs_options
 @click.option("--json", "json_wanted", is_flag=True, help="Print one JSON object.")
 def verify(logs: Logs, span: Period, *, json_wanted: bool) -> None:
-    """Find missing, repeated, reordered and torn events, and minutes without a sign of life.
+    """Tell whether the logs are whole.
 
+    Missing, repeated, reordered and torn events are found, and minutes without a sign of life.
     With --key-file also lines that were changed, removed, added or moved, where audit.key_file was set. Exit
     code 1 if the logs are not whole. What overlapping files repeat in the same words is no fault.
     """
@@ -41,27 +43,36 @@ def _faults(found: Integrity, back: list[Row]) -> Iterator[str]:
     if not found.runs:
         yield "there are no events"
     tails = sum(line["tail"] for line in found.unreadable)
-    for count, what in (
-        (found.missing, "events are missing"),
-        (found.dropped, "events were lost by the shim's own account"),
-        (found.differing, "repeated events differ"),
-        (sum(row["reordered"] for row in back), "events stand out of order"),
-        (len(found.unreadable) - tails, "lines cannot be read"),
-        (tails, "files end in a torn line"),
-        (found.coverage.silent_minutes, "minutes have no sign of life"),
-        (found.chain.count if found.chain else 0, "lines do not stand as the shim wrote them"),
+    for count, one, many in (
+        (found.missing, "event is missing", "events are missing"),
+        (
+            found.dropped,
+            "event was lost by the shim's own account",
+            "events were lost by the shim's own account",
+        ),
+        (found.differing, "repeated event differs", "repeated events differ"),
+        (sum(row["reordered"] for row in back), "event stands out of order", "events stand out of order"),
+        (len(found.unreadable) - tails, "line cannot be read", "lines cannot be read"),
+        (tails, "file ends in a torn line", "files end in a torn line"),
+        (found.coverage.silent_minutes, "minute has no sign of life", "minutes have no sign of life"),
+        (
+            found.chain.count if found.chain else 0,
+            "line does not stand as the shim wrote it",
+            "lines do not stand as the shim wrote them",
+        ),
     ):
         if count:
-            yield f"{count} {what}"
+            yield counted(count, one, many)
 
 
 def _people(logs: Logs, span: Period, found: Integrity, back: list[Row], faults: list[str]) -> Iterator[str]:
     cover = found.coverage
-    yield f"{logs.files} files, {sum(run['events'] for run in found.runs)} events, {logs.duplicates} repeated"
-    share = f"{cover.covered} of {cover.minutes} minutes have a sign of life"
-    yield f"{cell(span.since)} to {cell(span.until)}: {share}"
+    events = counted(sum(run["events"] for run in found.runs), "event")
+    yield f"{counted(logs.files, 'file')}, {events}, {logs.duplicates} repeated"
+    share = part_of(cover.covered, cover.minutes, "minute", "has", "have")
+    yield f"{cell(span.since)} to {cell(span.until)}: {share} a sign of life"
     if found.chain is not None:
-        yield f"{found.chain.signed} lines stand as the shim wrote them"
+        yield f"{counted(found.chain.signed, 'line stands', 'lines stand')} as the shim wrote them"
     if logs.unjudged:
         yield "the lines have macs that were not looked at: name the keys with --key-file"
     sections: tuple[tuple[str, Sequence[Row]], ...] = (

@@ -19,7 +19,7 @@ from shim.cli.compare import differences
 from shim.cli.probe import describe
 from shim.cli.providers import answers, quiet_providers
 from shim.cli.survey import Survey, survey
-from shim.cli.text import columns
+from shim.cli.text import facts, hanging, said, terminal_room
 from shim.cli.warnings import CHECKS, Checked, warnings_of
 from shim.clock import SystemClock
 from shim.config import Config, api_keys, service_token, show
@@ -40,9 +40,10 @@ from shim.upstreams.stdio.serving import BRIDGE_URL, bridge_of, serving
 )  # fmt: skip
 @operator_errors
 def check(config_file: Path | None, *, online: bool, strict: bool, accept: tuple[str, ...]) -> None:
-    """Validate the config and print the effective one, secrets masked.
+    """Validate the config and print all of it that is in force.
 
-    Nothing is made or changed. The exit code is 1 where --online finds a server that cannot be told or
+    Secrets are masked; nothing is made or changed. What is wrong stands on standard error. The exit code is
+    2 where the config cannot be used, 1 where --online finds a server that cannot be told or
     that is not what the config says, and with --strict where there is a warning.
     """
     set_up_for_answer()
@@ -56,7 +57,7 @@ def check(config_file: Path | None, *, online: bool, strict: bool, accept: tuple
     looked_at = Checked(config, config_file, datetime.now(UTC).date(), tools)
     warned = [line for key, line in warnings_of(looked_at) if key not in accept]
     for line in warned:
-        click.echo(f"warning: {line}", err=True)
+        said("warning: ", line)
     if not served or (strict and warned):
         sys.exit(FOUND)
 
@@ -93,11 +94,11 @@ def _names(config: Config, dialects: Mapping[str, Dialect]) -> None:
 async def _online(config: Config, dialects: Mapping[str, Dialect]) -> tuple[bool, Mapping[str, Survey]]:
     """Ask providers and upstreams, say what they are; tell whether all will do, and what was found."""
     good = True
-    async for where, said, usable in answers(config.identity):
-        click.echo(f"\n[{where}]\n{printable(said)}")
+    async for where, told, usable in answers(config.identity):
+        click.echo("\n".join(["", f"[{where}]", *hanging("", printable(told), terminal_room())]))
         if not usable:
             good = False
-            click.echo(f"fault: {where}: {printable(said)}", err=True)
+            said("fault: ", f"{where}: {printable(told)}")
     surveys: dict[str, Survey] = {}
     for upstream in config.upstream:
         found = await _found(config, upstream, dialects)
@@ -107,7 +108,7 @@ async def _online(config: Config, dialects: Mapping[str, Dialect]) -> tuple[bool
         fault = _misfit(upstream, found, dialects)
         if fault is not None:
             good = False
-            click.echo(printable(f"fault: upstream {upstream.name!r}: {fault}"), err=True)
+            said("fault: ", printable(f"upstream {upstream.name!r}: {fault}"))
     for (name, one), (other_name, other) in combinations(surveys.items(), 2):
         _compare(one, other, (name, other_name))
     return good, surveys
@@ -132,7 +133,7 @@ def _compare(one: Survey, other: Survey, names: tuple[str, str]) -> None:
     found = differences(one, other, names)
     click.echo(f"\n[{names[0]} and {names[1]}]")
     if found:
-        click.echo("\n".join(columns([("TOOL", "DIFFERS"), *found])))
+        click.echo("\n".join(facts([("TOOL", "DIFFERS"), *found], room=terminal_room())))
     else:
         click.echo("  the same tools, with the same parameters")
 

@@ -10,6 +10,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 import click
 
 from shim.callers.keys import KeyFileError
+from shim.cli.text import said
 from shim.config import Config, ConfigError, load_config
 from shim.hub.dialect import DialectError
 from shim.ledger.protocol import LedgerError
@@ -46,7 +47,7 @@ def read_config(
 
 def fail(message: str) -> NoReturn:
     """Say what could not be done, in one line, and end with exit code 2."""
-    click.echo(f"taskshim: {message}", err=True)
+    said("taskshim: ", message)
     sys.exit(COULD_NOT)
 
 

@@ -30,7 +30,10 @@ def cutover() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @operator_errors
 def status(config_file: Path | None, as_json: bool) -> None:  # noqa: FBT001 - a flag
-    """Tell where new calls go, what each server still has to do, and whether it can be switched off."""
+    """Tell where new calls go, and which server can be switched off.
+
+    And if not, what it still has to do.
+    """
     _show(_ask(_config(config_file)), as_json=as_json)
 
 
@@ -44,7 +47,10 @@ def status(config_file: Path | None, as_json: bool) -> None:  # noqa: FBT001 - a
 def set_(
     config_file: Path | None, percent: float | None, tool: str | None, to: str | None, default: str | None
 ) -> None:
-    """Move a share of callers, for all calls or some tools; it holds until the next start or SIGHUP."""
+    """Move a share of callers, for all calls or for some tools.
+
+    It holds until the next start or SIGHUP.
+    """
     config = _config(config_file)
     now = _ask(config)
     wanted: dict[str, Any] = {} if default is None else {"default": default}
@@ -63,8 +69,9 @@ def set_(
 @click.option("--stop", is_flag=True, help="Drain nothing any more.")
 @operator_errors
 def drain(config_file: Path | None, upstream: str | None, stop: bool) -> None:  # noqa: FBT001 - a flag
-    """End a server's legacy sessions once they have no open task; their clients open new ones elsewhere.
+    """End a server's legacy sessions once they have no open task.
 
+    Their clients open new ones elsewhere.
     Exit code 1 while it still has something to do. Default: the default server.
     """
     config = _config(config_file)

@@ -9,15 +9,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from shim.audit.log import set_up
 from shim.cli.common import FOUND, operator_errors
-from shim.demo.clients import Line
+from shim.cli.text import facts, hanging, terminal_room
 from shim.demo.curl import new_lines, old_lines
 from shim.demo.old_clients import FourStateClient
 from shim.demo.script import Played, play
 from shim.demo.stage import ACTS, KEYS, Stage, cast, staged
 
+_INDENT = " " * 6
 _LABEL = 8
 _SENT = 22
 
@@ -36,6 +38,9 @@ def demo(keep: bool, port: int) -> None:  # noqa: FBT001 - a flag
     client of an old API and one of 2026-07-28 do the same jobs through it. The exit code is 1 if anything
     is not as it must be.
     """
+    given = click.get_current_context().get_parameter_source("port")
+    if given is not ParameterSource.DEFAULT and not keep:
+        raise click.UsageError("--port goes with --keep")
     set_up("warning", "auto")
     if asyncio.run(_demo(port if keep else None)):
         sys.exit(FOUND)
@@ -72,9 +77,10 @@ async def _play(stage: Stage) -> int:
     async with cast(stage) as players:
         click.echo()
         click.echo(click.style(stage.act.title, bold=True))
-        click.echo(f"  server {stage.server}, the shim in front of it {stage.shim}")
-        for client in (players.old, players.new, players.also_new):
-            click.echo(f"  {client.label:<{_LABEL}}  speaks {client.api}")
+        clients = (players.old, players.new, players.also_new)
+        who = [(client.label, f"speaks {client.api}") for client in clients]
+        stands = [("server", stage.server), ("shim", f"{stage.shim}, in front of it"), *who]
+        click.echo("\n".join(facts(stands, "  ", terminal_room())))
         async for played in play(players):
             _show(played)
             faults += len(played.faults)
@@ -86,17 +92,17 @@ def _show(played: Played) -> None:
     click.echo(f"  {_mark(not played.faults, 'ok' if not played.faults else 'NOT OK')}  {played.title}")
     last = None
     for label, line in played.seen:
-        name = click.style(
-            f"{label if label != last else '':<{_LABEL}}", fg="yellow" if "old" in label else "cyan"
-        )
-        click.echo(f"      {name}  {_text(line)}")
+        name = label if label != last else ""
+        before = f"{_INDENT}{name:<{_LABEL}}  {line.sent:<{_SENT}}  "
+        first, *rest = hanging(before, line.saw, terminal_room())
+        color = "yellow" if "old" in label else "cyan"
+        click.echo(first.replace(name, click.style(name, fg=color), 1) if name else first)
+        for more in rest:
+            click.echo(more)
         last = label
     for fault in played.faults:
-        click.echo(f"      {_mark(False, fault)}")  # noqa: FBT003 - what it marks
-
-
-def _text(line: Line) -> str:
-    return f"{line.sent:<{_SENT}}  {line.saw}"
+        for more in hanging(_INDENT, fault, terminal_room()):
+            click.echo(_mark(False, more))  # noqa: FBT003 - what it marks
 
 
 def _mark(good: bool, text: str) -> str:  # noqa: FBT001 - what it marks

@@ -21,10 +21,10 @@ _SHOWN_BYTES = 200
 )
 @operator_errors
 def health(config_file: Path | None, live: bool, timeout_ms: int) -> None:  # noqa: FBT001 - a flag
-    """Ask the admin address of a running shim on this machine whether it is ready.
+    """Ask a running shim on this machine whether it is ready.
 
-    The address is that of the config, as `serve` reads it. The exit code is 1 where the shim is not ready or
-    does not answer.
+    It is asked on the admin address of the config, as `serve` reads it. The exit code is 1 where the shim is
+    not ready or does not answer.
     """
     admin = read_config(config_file, {}, upstream_needed=False).admin
     good, text = _answer(url_of(admin) + ("/healthz" if live else "/readyz"), timeout_ms / 1000)
@@ -41,4 +41,4 @@ def _answer(url: str, timeout_s: float) -> tuple[bool, str]:
         with exc:
             return False, exc.read(_SHOWN_BYTES).decode(errors="replace").strip()
     except (OSError, HTTPException) as exc:
-        return False, f"{url}: {why_not(exc)}"
+        return False, f"{url}: {why_not(exc)}; start the shim, or name its config with --config"

@@ -13,6 +13,7 @@ from typing import Any
 
 from shim.hub.status import TERMINAL
 from shim.ledger import rows
+from shim.ledger.payloads import Payloads
 from shim.ledger.records import InputRow, TaskRow
 
 _BUSY_S = 5
@@ -62,7 +63,12 @@ class LedgerFile:
         """Give everything a task has asked."""
         columns = ", ".join(rows.INPUT)
         found = self._read(f"SELECT {columns} FROM input WHERE task_pk = ? ORDER BY n", [pk])  # noqa: S608 - our own text
-        return [rows.question(row) for row in found]
+        return [Payloads().question(rows.question(row)) for row in found]
+
+    def may_hold_payloads(self) -> bool:
+        """Tell whether what tasks carry is, or was lately, in the file."""
+        [[in_file]] = self._read("SELECT in_file FROM payloads", ())
+        return bool(in_file)
 
     def _read(self, sql: str, values: Sequence[Any]) -> list[Any]:
         try:
@@ -97,9 +103,8 @@ def check(path: Path) -> None:
         db.close()
     newest = _newest_schema()
     if version != newest:
-        raise LedgerFileError(
-            f"{path}: has schema {version}, this version reads {newest}; `serve` brings it there"
-        )
+        mend = "`serve` brings it there" if version < newest else "use the taskshim that wrote it"
+        raise LedgerFileError(f"{path}: has schema {version}, this version reads {newest}; {mend}")
 
 
 def _newest_schema() -> int:

@@ -7,7 +7,7 @@ import click
 from pydantic import BaseModel
 
 from shim.cli.common import config_option, fail, operator_errors, read_config
-from shim.cli.text import columns
+from shim.cli.text import columns, terminal_room
 from shim.hub.dialect import Dialect
 from shim.hub.losses import INWARDS, OUTWARDS
 from shim.hub.registry import load_dialects
@@ -30,7 +30,7 @@ _SUPPORT = {
 @config_option
 @operator_errors
 def mappings(name: str | None, config_file: Path | None) -> None:
-    """Show how a dialect speaks about tasks, or which dialects there are.
+    """Show the dialects, or how the one called NAME speaks of tasks.
 
     With --config the site's own tables are among them.
     """
@@ -61,7 +61,7 @@ def _describe(dialect: Dialect) -> Iterator[str]:
 def _part(title: str, rows: Sequence[Sequence[str]]) -> Iterator[str]:
     yield ""
     yield title
-    yield from columns(rows, "  ")
+    yield from columns(rows, "  ", terminal_room())
 
 
 def _names(table: BaseModel) -> list[tuple[str, str]]:

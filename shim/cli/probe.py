@@ -10,7 +10,7 @@ import click
 
 from shim.cli.common import FOUND, fail, operator_errors
 from shim.cli.survey import Survey, survey
-from shim.cli.text import columns
+from shim.cli.text import facts, hanging, terminal_room
 from shim.hub.registry import load_dialects
 
 
@@ -20,14 +20,20 @@ from shim.hub.registry import load_dialects
     "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Send a header, as a credential."
 )
 @click.option(
-    "--timeout", "timeout_ms", default=10_000, show_default=True, help="Milliseconds for each answer."
+    "--timeout-ms",
+    "--timeout",
+    "timeout_ms",
+    default=10_000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Wait for each answer at most that long.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @operator_errors
 def probe_command(url: str, headers: tuple[str, ...], timeout_ms: int, as_json: bool) -> None:  # noqa: FBT001 - a flag
-    """Ask a server what it speaks; nothing is called and nothing changed there.
+    """Ask a server what it speaks; nothing changes there.
 
-    The exit code is 1 where that cannot be told for sure.
+    No tool is called. The exit code is 1 where that cannot be told for sure.
     """
     if not url.startswith(("http://", "https://")):
         fail(f"{url}: must be an http:// or https:// URL")
@@ -41,7 +47,8 @@ def probe_command(url: str, headers: tuple[str, ...], timeout_ms: int, as_json: 
 
 def describe(found: Survey) -> Iterator[str]:
     """Say what was found in lines for people."""
-    yield from columns([
+    room = terminal_room()
+    yield from facts([
         ("url", found.url),
         ("era", found.era or "cannot be told"),
         ("evidence", found.evidence),
@@ -52,12 +59,13 @@ def describe(found: Survey) -> Iterator[str]:
         *([("dialect", found.dialect or "none that is known")] if found.tasks is not None else []),
         *([("old clients", _served(found))] if found.hosts is not None else []),
         *([("fault", found.fault)] if found.fault else []),
-    ])  # fmt: skip
+    ], room=room)  # fmt: skip
     if found.era == "legacy" and found.dialect not in {None, "experimental"}:
-        yield f'Its task methods were answered: say dialect = "{found.dialect}" for this upstream.'
+        mend = f'Its task methods were answered: say dialect = "{found.dialect}" for this upstream.'
+        yield from hanging("", mend, room)
     if found.tools:
         yield ""
-        yield from columns([("TOOL", "AS A TASK"), *found.tools.items()])
+        yield from facts([("TOOL", "AS A TASK"), *found.tools.items()], room=room)
 
 
 def _served(found: Survey) -> str:

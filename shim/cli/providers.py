@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 
+from shim.audit.counted import counted
 from shim.audit.sink import NullSink
 from shim.callers.introspection import Asker
 from shim.callers.provider import JWKS, NoAnswer, Providers
@@ -38,7 +39,7 @@ async def _keys(settings: JwtIdentity, url: str, providers: Providers) -> tuple[
     except (NoAnswer, KeySetError) as exc:
         return f"{url}: {exc}", False
     fitting = [key for key in listed if key.algorithms & set(settings.algorithms)]
-    said = f"{url}: {len(fitting)} of {len(listed)} keys for {', '.join(settings.algorithms)}"
+    said = f"{url}: {len(fitting)} of {counted(len(listed), 'key')} for {', '.join(settings.algorithms)}"
     return said, bool(fitting)
 
 

@@ -10,9 +10,11 @@ from pathlib import Path
 import click
 import structlog
 
+from shim import __version__
 from shim.app import App, running
 from shim.audit.log import set_up
 from shim.cli.common import config_option, operator_errors, read_config
+from shim.cli.own_process import bound_process, watch_descriptors
 from shim.clock import SystemClock
 from shim.config import Config, ConfigError, load_config
 from shim.systemd import ServiceManager
@@ -41,6 +43,7 @@ def serve(
     overrides = {"upstream": upstream, "listen": listen, "ledger": ledger, "audit": audit}
     config = read_config(config_file, overrides)
     set_up(config.log.level, config.log.format)
+    bound_process()
     asyncio.run(_serve(config, lambda: load_config(config_file, os.environ, overrides)))
 
 
@@ -55,6 +58,7 @@ async def _serve(config: Config, read: Callable[[], Config]) -> None:
             main.cancel()
         stop.set()
 
+    watch_descriptors(loop)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told)
     manager = ServiceManager.of(os.environ, os.getpid(), SystemClock())
@@ -63,7 +67,10 @@ async def _serve(config: Config, read: Callable[[], Config]) -> None:
         async with running(config) as app:
             _settle()
             loop.add_signal_handler(signal.SIGHUP, _reload, app, read, manager)
-            log.info("serving", url=app.url, upstream=config.upstream[0].address, admin=app.admin_url)
+            log.info(
+                "serving", url=app.url, upstream=", ".join(one.address for one in config.upstream),
+                admin=app.admin_url, version=__version__, pid=os.getpid(),
+            )  # fmt: skip
             manager.ready(f"serving {app.url}")
             await stop.wait()
             log.info("stopping", phase="not ready; no new connections")

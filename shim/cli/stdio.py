@@ -15,6 +15,7 @@ from pydantic import SecretStr
 from shim.app import running
 from shim.audit.log import set_up
 from shim.cli.common import config_option, operator_errors, read_config
+from shim.cli.own_process import bound_process
 from shim.config import Config
 from shim.config.identity import ApiKeyIdentity
 from shim.pipe.relayed import Relayed
@@ -36,12 +37,14 @@ _NAME, _KEY = "stdio", "Taskshim-Stdio"
 @click.option("--audit", type=click.Path(path_type=Path), help="The audit log's file.")
 @operator_errors
 def stdio(config_file: Path | None, upstream: str | None, ledger: Path | None, audit: Path | None) -> None:
-    """Be a server on standard input and output, of both eras, for a client that can only speak so.
+    """Be a server on standard input and output, of both eras.
 
+    For a client that can only speak so.
     No port is opened. It ends with its input, or when it is told to.
     """
     config = read_config(config_file, {"upstream": upstream, "ledger": ledger, "audit": audit})
     set_up(config.log.level, config.log.format)
+    bound_process()
     asyncio.run(_run(config))
 
 

@@ -11,22 +11,24 @@ from shim.behind import found as speaks
 from shim.callers.caller import NOBODY
 from shim.callers.vouch import CredentialStore, VouchBook
 from shim.clock import SystemClock
-from shim.config.surface import Limits as Bounds
+from shim.config.limits import Limits as Bounds
 from shim.hub import rawjson
 from shim.hub.dialect import Dialect
 from shim.hub.rawjson import Members, RawJsonError
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context, Question
 from shim.upstreams.http import Limits, Link, open_client
-from shim.upstreams.legacy.session import Gone, LegacySession, Parts
+from shim.upstreams.legacy.exchange import Gone
+from shim.upstreams.legacy.session import LegacySession, Parts
 from shim.upstreams.modern.exchange import Exchange
 from shim.upstreams.modern.exchange import Parts as ModernParts
 from shim.upstreams.probing import Probed, probe
 from shim.wire.envelope import META_SERVER_INFO, initialize_params, offers_task_calls
 from shim.wire.era import LEGACY_VERSIONS, Era
-from shim.wire.errors import TASKS_EXTENSION, UpstreamFault
+from shim.wire.errors import METHOD_NOT_FOUND, TASKS_EXTENSION, UpstreamFault
 from shim.wire.ids import IdMaker
 from shim.wire.jsonrpc import Response, write_notification
+from shim.wire.methods import INITIALIZED
 
 _NAME, _VERSION = "taskshim-probe", "1"
 _NO_METHOD = "tasks/taskshim-probe"
@@ -141,7 +143,7 @@ async def _legacy(
     found.version, found.sessions = session.row.version, session.wire_id is not None
     found.server = _server(said.get("serverInfo"))
     found.tasks = offers_task_calls(session.row.init)
-    await session.post(ctx, write_notification("notifications/initialized", {}))
+    await session.post(ctx, write_notification(INITIALIZED, {}))
     found.dialect = "experimental" if found.tasks else await _answered(session, ctx, dialects)
     assumed = dialects[found.dialect].tool_support if found.dialect else "none"
 
@@ -175,7 +177,7 @@ async def _tools(
     for _ in range(bounds.pages):
         response = await read(params)
         if response.result is None:
-            raise UpstreamFault(-32603, "the server refused tools/list", 502)
+            raise UpstreamFault("the server refused tools/list")
         page = rawjson.decode(response.result)
         tools = page.get("tools")
         for tool in tools if isinstance(tools, list) else ():
@@ -194,7 +196,7 @@ class _Deaf:
 
     async def question(self, question: Question) -> None:
         """Refuse."""
-        await question.refuse(-32601, "taskshim probe answers no questions")
+        await question.refuse(METHOD_NOT_FOUND, "taskshim probe answers no questions")
 
     async def withdrawn(self, session_id: str, request_id: bytes) -> None:
         """Leave it."""

@@ -8,17 +8,19 @@ from typing import Any
 
 import click
 
+from shim.audit.counted import counted
 from shim.audit.events import TaskPurged
 from shim.audit.log import set_up_for_answer
 from shim.audit.sink import FileSink, NullSink, new_instance
 from shim.cli.common import config_option, fail, operator_errors, read_config
 from shim.cli.ledger_file import Filter, LedgerFileError, check, reading
-from shim.cli.text import columns, moment, terminal_room
+from shim.cli.text import columns, facts, moment, terminal_room
 from shim.clock import SystemClock, duration
 from shim.config import Config
 from shim.hub.status import Status
 from shim.ledger.records import InputRow, TaskRow
 from shim.ledger.sqlite import SqliteLedger
+from shim.opening import payloads_of
 
 _CALLER_CHARS = 8
 _SESSION_CHARS = 8
@@ -98,7 +100,7 @@ def show(task_id: str, config_file: Path | None, ledger: Path | None, payload: b
 @_ledger_option
 @operator_errors
 def prune(config_file: Path | None, ledger: Path | None) -> None:
-    """Take what is over its time by the config, as a running shim does by itself.
+    """Take what is over its time by the config.
 
     Ended tasks lose their payload first and their row later; a task that has not ended goes only when it
     is older than tasks.max_age_ms. The shim must not run.
@@ -110,14 +112,17 @@ def prune(config_file: Path | None, ledger: Path | None) -> None:
     except LedgerFileError as exc:
         fail(str(exc))
     payloads, removed = asyncio.run(_prune(config))
-    lost = "1 task lost its payload" if payloads == 1 else f"{payloads} tasks lost their payload"
-    click.echo(f"{lost}, {removed} {'row was' if removed == 1 else 'rows were'} removed")
+    lost = counted(payloads, "task lost its payload", "tasks lost their payload")
+    click.echo(f"{lost}, {counted(removed, 'row was', 'rows were')} removed")
 
 
 async def _prune(config: Config) -> tuple[int, int]:
     clock = SystemClock()
     sink = _sink(config.audit.path)
-    ledger = SqliteLedger(config.ledger.path, clock, synchronous=config.ledger.synchronous, lock_wait_ms=0)
+    ledger = SqliteLedger(
+        config.ledger.path, clock, synchronous=config.ledger.synchronous, lock_wait_ms=0,
+        payloads=payloads_of(config, sink),
+    )  # fmt: skip
     await ledger.open()
     payloads = removed = 0
     try:
@@ -210,13 +215,14 @@ def _text(raw: bytes | None) -> str | None:
     return None if raw is None else raw.decode("utf-8", "replace")
 
 
-def _people(facts: dict[str, Any]) -> Iterator[str]:
-    questions = facts.pop("questions")
-    yield from columns((key, _cell(value)) for key, value in facts.items())
+def _people(found: dict[str, Any]) -> Iterator[str]:
+    questions = found.pop("questions")
+    room = terminal_room()
+    yield from facts(((key, _cell(value)) for key, value in found.items()), room=room)
     for number, asked in enumerate(questions, start=1):
         yield ""
         yield f"question {number}"
-        yield from columns(((key, _cell(value)) for key, value in asked.items()), "  ")
+        yield from facts(((key, _cell(value)) for key, value in asked.items()), "  ", room)
 
 
 def _cell(value: Any) -> str:

@@ -2,13 +2,19 @@
 
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from typing import TextIO
+
+import click
 
 from shim.audit.printable import printable
 
 _CELL_CHARS = _LINE_CHARS = 2_000
 _GAP = 2
+_NARROWEST = 20
+"""What a text has at least, however narrow the terminal is."""
 
 
 def columns(rows: Iterable[Sequence[str]], indent: str = "", room: int | None = None) -> list[str]:
@@ -27,14 +33,39 @@ def columns(rows: Iterable[Sequence[str]], indent: str = "", room: int | None = 
     ]
 
 
+def facts(rows: Iterable[tuple[str, str]], indent: str = "", room: int | None = None) -> list[str]:
+    """Lay names out beside what is said of each; what is longer than the room goes on below its beginning."""
+    table = [(name, printable(said, _LINE_CHARS)) for name, said in rows]
+    width = max((len(name) for name, _ in table), default=0)
+    return [
+        line
+        for name, said in table
+        for line in hanging(f"{indent}{name.ljust(width)}{' ' * _GAP}", said, room)
+    ]
+
+
+def hanging(before: str, text: str, room: int | None) -> list[str]:
+    """Give a text behind what stands before it, its further lines below its beginning."""
+    if room is None:
+        return [(before + text).rstrip()]
+    at_least = max(_NARROWEST, room - len(before))
+    first, *rest = textwrap.wrap(text, at_least, break_long_words=False, break_on_hyphens=False) or [""]
+    return [(before + first).rstrip(), *(" " * len(before) + line for line in rest)]
+
+
+def said(before: str, text: str) -> None:
+    """Say something on standard error: in one line, but for a terminal that is narrower."""
+    click.echo("\n".join(hanging(before, text, terminal_room(sys.stderr))), err=True)
+
+
 def lines_of(texts: Iterable[str]) -> str:
     """Give lines for people, in which what others stated is made fit to be shown."""
     return "\n".join(printable(text, _LINE_CHARS) for text in texts)
 
 
-def terminal_room() -> int | None:
+def terminal_room(output: TextIO | None = None) -> int | None:
     """Tell how many characters a line of the terminal has; None where the output is no terminal."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return shutil.get_terminal_size().columns if (output or sys.stdout).isatty() else None
 
 
 def _lines(widths: Sequence[int], room: int | None) -> Iterator[slice]:

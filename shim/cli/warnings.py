@@ -1,5 +1,6 @@
 """What `taskshim check` warns of: a config that is good, but not for production."""
 
+import contextlib
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,9 +11,10 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, SecretStr
 
+from shim.cli.ledger_file import LedgerFileError, reading
 from shim.config import Config
+from shim.config.address import is_loopback
 from shim.config.secret_files import api_keys
-from shim.config.surface import is_loopback
 from shim.fronts.guard import Guard
 from shim.shadow.shadow import is_named
 
@@ -117,6 +119,16 @@ def _synchronous(it: Checked) -> Iterator[str]:
         yield "a power cut loses the handles of the last moments"
 
 
+def _store_results(it: Checked) -> Iterator[str]:
+    if it.config.ledger.store_results:
+        return
+    if it.config.tasks.promote:
+        yield "results of the tools in tasks.promote are gone with a restart: no server has them (DUR-8)"
+    with contextlib.suppress(LedgerFileError), reading(it.config.ledger.path) as file:
+        if file.may_hold_payloads():
+            yield f"{it.config.ledger.path} has results: the next start takes them out, for good (DUR-8)"
+
+
 def _sunset(it: Checked) -> Iterator[str]:
     day = it.config.cutover.sunset
     if day is not None and day < it.today and it.config.cutover.after_sunset != "refuse":
@@ -197,6 +209,11 @@ CHECKS = (
     Check("audit.key_file", "the keys, or their folder, are open to others", _audit_keys),
     Check("ledger.path", "the ledger, or its folder, is open to others", _ledger),
     Check("ledger.synchronous", "a power cut may lose handles", _synchronous),
+    Check(
+        "ledger.store_results",
+        "the next start takes what is in the file out of it, or what only the shim has goes with it",
+        _store_results,
+    ),
     Check("identity.key_file", "the keys, or their folder, are open to others", _keys),
     Check("identity.api_key.file", "a file of secrets, of any section, is open to all; empty", _secret_files),
     Check("config", "the config file holds secrets and is open to everyone", _config_file),
@@ -211,8 +228,9 @@ def _own_file(path: Path) -> Iterator[str]:
     """Warn of a file of the shim's own that anyone else has a right to."""
     yield from _open_to(path, _ANYONE_ELSE)
     folder = _mode(path.parent)
-    if folder & stat.S_IWOTH and not folder & stat.S_ISVTX:
-        yield f"anyone may put other files into {path.parent}: chmod o-w it"
+    sticky = folder & stat.S_ISVTX and _mode(path)  # which keeps what is there, not what is still to be made
+    if folder & stat.S_IWOTH and not sticky:
+        yield f"anyone may put another file, or a link, at {path}: use a folder that is not open to all"
 
 
 def _open_to(path: Path, those: int) -> Iterator[str]:

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic.networks import IPvAnyNetwork
 
+from shim.config.address import WebUrl, is_loopback, web_url
 from shim.config.section import Bytes, Count, HeaderName, Ms, SecretLine, Section, SomeMs
-from shim.config.surface import WebUrl, is_loopback, web_url
 
 SourceName = Literal["jwt", "introspection", "api_key", "header", "token"]
 Algorithm = Literal[

@@ -10,12 +10,15 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from shim.audit.counted import counted
 from shim.config.keys import ENV_PREFIX, env_names, list_keys, meant
 from shim.config.model import Config
+from shim.hub.toml import TableError, parse
 
 _KUBERNETES = re.compile(r"TASKSHIM_(?:PORT|PORT_\d+_.*|SERVICE_HOST|SERVICE_PORT(?:_.*)?)")
 """What Kubernetes sets for a service that happens to be called taskshim."""
 _ALIKE = 0.85
+_OTHERS = 3
 
 Place = tuple[str | int, ...]
 
@@ -34,9 +37,9 @@ def load_config(
     """
     text = "" if path is None else _read(path)
     try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as exc:
-        raise ConfigError(f"{path}: not TOML: {exc}") from exc
+        data: dict[str, Any] = parse(text, str(path))
+    except TableError as exc:
+        raise ConfigError(str(exc)) from exc
     sources: dict[Place, str] = {}
     for name, keys in _variables(env).items():
         sources[_put(data, keys, _value(env[name], keys), name)] = name
@@ -146,9 +149,15 @@ def _line(exc: ValidationError, text: str, source: str, sources: Mapping[Place, 
     if at is None:
         line = _line_number(text, place)
         at = f"{source}:{line}" if line else source
-    dotted = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    dotted = _dotted(place)
+    others = [_dotted(one["loc"]) for one in errors if one is not first]
+    shown = ", ".join(others[:_OTHERS]) + (", ..." if len(others) > _OTHERS else "")
+    more = f" (and {len(others)} more: {shown})" if others else ""
     return ": ".join(part for part in (at, dotted, _fault(first) + more) if part)
+
+
+def _dotted(place: Place) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
 
 
 def _fault(error: ErrorDetails) -> str:
@@ -162,10 +171,19 @@ def _fault(error: ErrorDetails) -> str:
             return "must be a table"
         case "tuple_type" if error["loc"] == ("upstream",):
             return "must be written [[upstream]], with two brackets"
+        case "tuple_type" | "list_type":
+            return 'must be a list, as ["..."]'
+        case "int_parsing" | "int_type" | "int_from_float":
+            of_time = str(error["loc"][-1]).endswith("_ms")
+            return "must be milliseconds, as 60000 for a minute" if of_time else "must be a whole number"
+        case "date_from_datetime_parsing" | "date_parsing" | "date_type":
+            return "must be a day, as 2027-07-28"
+        case "ip_any_network":
+            return "must be a network with no bits set behind its prefix, as 10.0.0.0/24"
         case "too_short" | "string_too_short":
             least = error["ctx"]["min_length"]
             what = "item" if error["ctx"].get("field_type") == "Tuple" else "character"
-            return f"must have at least {least} {what}{'' if least == 1 else 's'}"
+            return f"must have at least {counted(least, what)}"
     return error["msg"].removeprefix("Value error, ").replace("Input should", "must")
 
 

@@ -4,7 +4,11 @@ from typing import Self
 
 from pydantic import model_validator
 
+from shim.config.clients import Legacy, Listen, Modern
+from shim.config.cutover import Cutover
 from shim.config.identity import Identity
+from shim.config.limits import Limits
+from shim.config.operations import Admin, Audit, Log
 from shim.config.section import Section
 from shim.config.service import (
     Ledger,
@@ -14,7 +18,6 @@ from shim.config.service import (
     Tasks,
     UpstreamConfig,
 )
-from shim.config.surface import Admin, Audit, Cutover, Legacy, Limits, Listen, Log, Modern
 
 
 class Config(Section):
@@ -54,6 +57,11 @@ class Config(Section):
             if self.cutover.shadow.tools:
                 self._shadowed(names)
         self._ends_in_order()
+        if self.tasks.promote_rerun and not self.ledger.store_results:
+            raise ValueError(
+                "tasks.promote_rerun: needs ledger.store_results, since a call that is to run once more has "
+                "to be in the file"
+            )
         same_port = self.admin.port == self.listen.port != 0
         if self.admin.enabled and same_port and self.admin.host == self.listen.host:
             raise ValueError("admin.port: must not be listen.port")

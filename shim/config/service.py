@@ -1,4 +1,4 @@
-"""Settings of what stands behind the surface: upstreams, tasks, sessions, the ledger."""
+"""Settings of what stands behind the endpoint: upstreams, tasks, sessions, the ledger."""
 
 import shlex
 from pathlib import Path
@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, AwareDatetime, Field, SecretStr, model_validator
 
+from shim.config.address import web_url
 from shim.config.section import Count, HeaderName, Ms, SecretLine, Section, SomeMs
-from shim.config.surface import web_url
 
 
 def _address(url: str) -> str:
@@ -174,7 +174,8 @@ class Sessions(Section):
     total: Count = 4096
     """Sessions in all; at the limit a call is a 503."""
     idle_ms: SomeMs = 600_000
-    """Milliseconds an unused session is kept."""
+    """Milliseconds an unused session is kept, and after which, again and again, an open task is looked at
+    that no client asks for: it may have ended, and need its session no more (DUR-6)."""
     spares: Annotated[int, Field(ge=0, le=16)] = 1
     """Sessions kept ready for a caller's next task."""
     close: bool = False
@@ -198,6 +199,10 @@ class Ledger(Section):
     """"full" survives a power cut; "normal" only a crash of the process."""
     lock_wait_ms: Ms = 10_000
     """Milliseconds to wait for another process to let go of the file (DUR-7)."""
+    store_results: bool = True
+    """Whether results, errors, statusMessages, questions and their answers go into the file. If not they are
+    kept in memory, within limits.kept_bytes; those of earlier runs are taken out of the file at the start,
+    and after a restart a result is had only where the server gives it again (DUR-8)."""
     cache_rows: Count = 20_000
     """Tasks kept in memory."""
 

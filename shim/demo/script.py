@@ -7,10 +7,12 @@ from typing import Any
 
 import aiohttp
 
+from shim.audit.counted import counted
 from shim.demo.clients import Client, Line, Outcome
 from shim.demo.jobs import RpcError
 from shim.demo.new_client import NewClient
 from shim.demo.old_clients import OldClient
+from shim.wire.errors import INVALID_PARAMS, METHOD_NOT_FOUND
 
 _PATIENCE_S = 15
 _TROUBLE = (RpcError, aiohttp.ClientError, OSError, TimeoutError, LookupError, TypeError, ValueError)
@@ -116,7 +118,7 @@ async def _job(client: Client, scene: Scene) -> list[str]:
     if scene.speaks and len(client.said) == said:
         faults.append("the task never said how far it is")
     if client.asked - asked != scene.asks:
-        faults.append(f"expected {scene.asks} questions, got {client.asked - asked}")
+        faults.append(f"expected {counted(scene.asks, 'question')}, got {client.asked - asked}")
     return faults
 
 
@@ -135,12 +137,14 @@ async def _list(old: OldClient) -> list[str]:
 
 
 async def _no_list(new: NewClient) -> list[str]:
-    return await _refused(new, "tasks/list", lambda: new.request("tasks/list", {}), -32601)
+    return await _refused(new, "tasks/list", lambda: new.request("tasks/list", {}), METHOD_NOT_FOUND)
 
 
 async def _foreign(client: Client, other: Client) -> list[str]:
     task_id = other.started[0]
-    return await _refused(client, f"{client.get_method}, not own", lambda: client.state(task_id), -32602)
+    return await _refused(
+        client, f"{client.get_method}, not own", lambda: client.state(task_id), INVALID_PARAMS
+    )
 
 
 async def _own(new: NewClient, old: OldClient) -> list[str]:

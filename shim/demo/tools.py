@@ -4,7 +4,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from shim.audit.counted import counted
 from shim.demo.jobs import Job, Json, RpcError
+from shim.wire.errors import INVALID_PARAMS
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ def number(arguments: Mapping[str, Any], name: str, default: float) -> float:
     """Give a number from the arguments that is not negative. Raises RpcError -32602."""
     value = arguments.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1_000_000:  # noqa: PLR2004 - a bound
-        raise RpcError(-32602, f"{name} must be a number from 0 to 1000000")
+        raise RpcError(INVALID_PARAMS, f"{name} must be a number from 0 to 1000000")
     return value
 
 
@@ -46,9 +48,9 @@ async def _greet(_: Job, arguments: Mapping[str, Any]) -> Json:
 async def _resize_images(job: Job, arguments: Mapping[str, Any]) -> Json:
     count, seconds = int(number(arguments, "count", 4)), number(arguments, "seconds", 2)
     for done in range(count):
-        job.say(f"resized {done} of {count} images")
+        job.say(f"resized {done} of {counted(count, 'image')}")
         await job.pause(seconds / count)
-    return text(f"Resized {count} images.", structuredContent={"resized": count})
+    return text(f"Resized {counted(count, 'image')}.", structuredContent={"resized": count})
 
 
 async def _deploy(job: Job, arguments: Mapping[str, Any]) -> Json:

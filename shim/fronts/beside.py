@@ -8,7 +8,6 @@ import structlog
 
 from shim.config import Config
 from shim.fronts.hosted.asking import Asking
-from shim.fronts.hosted.streams import Streams
 from shim.fronts.hosted.task_news import Had, TaskNews
 from shim.fronts.reply import Reply
 from shim.hub.dialect import Dialect
@@ -21,11 +20,11 @@ log = structlog.get_logger("shim")
 class LocalNews:
     """Tells sessions of the tasks that the shim runs for them."""
 
-    def __init__(self, config: Config, tasks: Tasks, asking: Asking, streams: Streams) -> None:
+    def __init__(self, config: Config, tasks: Tasks, asking: Asking) -> None:
         self._config = config
         self._tasks = tasks
         self._asking = asking
-        self._streams = streams
+        self._streams = asking.streams
 
     @property
     def has_any(self) -> bool:

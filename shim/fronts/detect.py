@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from shim.config import Config
-from shim.fronts.legacy_verbs import Asked
+from shim.fronts.legacy_request import Asked
 from shim.hub import rawjson
 from shim.hub.dialect import Dialect
 from shim.hub.facts import CALL

@@ -10,22 +10,22 @@ from aiohttp import hdrs, web
 
 from shim.audit.request_log import RequestLog
 from shim.audit.trace import Trace
-from shim.callers.resolve import Resolver
 from shim.config import Config
-from shim.fronts.guard import Guard, Route, cors, preflight
+from shim.fronts.guard import Route, cors, preflight
 from shim.fronts.legacy_request import exchange_name, session_header
 from shim.fronts.metadata import ResourceMetadata
 from shim.fronts.reply import Reply, SlowReader
 from shim.fronts.routes import Arrival, Routes, Standing
 from shim.fronts.shares import Shares
-from shim.fronts.sunset import Sunset
+from shim.fronts.terms import Terms
+from shim.ledger.protocol import LedgerError
 from shim.shadow.shadow import Shadow
 from shim.upstreams.base import Context
+from shim.upstreams.broken import Denied, NeverSent
 from shim.upstreams.faults import fault_of
-from shim.upstreams.http import Denied, NeverSent
-from shim.wire.budget import Budget, Holding
+from shim.wire.budget import Holding
 from shim.wire.era import Era, classify
-from shim.wire.errors import internal, too_many
+from shim.wire.errors import ClientFault, internal, unusable_ledger
 from shim.wire.headers import passed_on
 from shim.wire.jsonrpc import Message, Request, read_client, write_error
 from shim.wire.statuses import status_of_fault
@@ -34,41 +34,33 @@ log = structlog.get_logger("shim")
 
 
 class Endpoint:
-    """Serves clients of both eras, in front of all upstreams."""
+    """Serves clients of both eras, in front of all upstreams; each request by the `terms` of its moment."""
 
     def __init__(
         self,
         config: Config,
         *,
-        guard: Guard,
-        resolver: Resolver,
+        terms: Terms,
         routes: Routes,
         metadata: ResourceMetadata,
         requests: RequestLog,
-        sunset: Sunset,
         shadow: Shadow,
         shares: Shares,
-        budget: Budget,
     ) -> None:
+        self.terms = terms
         self._config = config
-        self._guard = guard
-        self._resolver = resolver
         self._routes = routes
         self._metadata = metadata
         self._requests = requests
-        self._sunset = sunset
         self._shadow = shadow
         self._shares = shares
-        self._budget = budget
-        self._under_way = 0
 
     async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
         """Answer one HTTP request; never raises but for a client that has gone."""
         trace = self._requests.begin(http.headers)
         reply = Reply(http, trace, (), slow_reader_ms=self._config.limits.slow_reader_ms)
-        self._under_way += 1
         try:
-            with self._budget.holding() as held:
+            with self._shares.entering() as held:
                 return await reply.finish(await self._answer(http, trace, reply, held), held)
         except asyncio.CancelledError:
             trace.outcome = "disconnected"
@@ -77,7 +69,6 @@ class Endpoint:
             trace.outcome = "disconnected"
             return reply.abandoned()
         finally:
-            self._under_way -= 1
             self._requests.end(trace)
 
     async def _answer(
@@ -86,14 +77,10 @@ class Endpoint:
         """Give the answer to a request, or to what went wrong with it."""
         message: Message | None = None
         try:
-            if self._under_way > self._config.limits.concurrent_requests:
-                raise too_many(
-                    "limits.concurrent_requests is reached",
-                    limit="limits.concurrent_requests",
-                    retry_after_s=1,
-                )
-            route = None if self._metadata.served_at(http.path) else self._guard.route(http)
-            origin = self._guard.origin(http)
+            self._shares.room_for_all()
+            guard = self.terms.guard
+            route = None if self._metadata.served_at(http.path) else guard.route(http)
+            origin = guard.origin(http)
             if http.method == hdrs.METH_OPTIONS:
                 return preflight(origin, http.headers.get("Access-Control-Request-Headers", ""))
             if origin is not None:
@@ -102,7 +89,7 @@ class Endpoint:
                 return await self._metadata.answer(http, reply)
             reply.metadata_url = self._metadata.url(http.path)
             if http.method == hdrs.METH_POST:
-                body = await self._guard.body(http, held)
+                body = await guard.body(http, held)
                 trace.bytes_in = len(body)
                 message = read_client(body)
             return await self._dispatch(http, message, route, trace, reply)
@@ -111,22 +98,18 @@ class Endpoint:
         except Exception as exc:  # noqa: BLE001 - the border: every fault becomes its answer
             return await self._fault(exc, message, trace, reply)
 
-    def renew(self, guard: Guard, resolver: Resolver, sunset: Sunset) -> None:
-        """Serve the requests that come from now on by these."""
-        self._guard, self._resolver, self._sunset = guard, resolver, sunset
-
     async def _dispatch(
         self, http: web.BaseRequest, message: Message | None, route: Route, trace: Trace, reply: Reply
     ) -> web.StreamResponse:
         era = classify(http.headers, message, route.era)
         trace.era = era.value
         session_id = session_header(http) if era is Era.LEGACY else None
-        caller = await self._resolver.resolve(http.headers, http.remote, session_id=session_id)
+        caller = await self.terms.resolver.resolve(http.headers, http.remote, session_id=session_id)
         trace.caller, trace.caller_kind, trace.caller_label = caller.key, caller.kind, caller.label
         if era is Era.LEGACY:
             trace.method = exchange_name(http, message)
-            self._sunset.judge(message, trace)
-            reply.on_success(self._sunset.headers)
+            self.terms.sunset.judge(message, trace)
+            reply.on_success(self.terms.sunset.headers)
         method = message.method if isinstance(message, Request) else None
         with self._shares.taking(caller, method):
             return await self._steer(Arrival(http, message, era, caller, session_id), route, trace, reply)
@@ -169,12 +152,14 @@ class Endpoint:
         if isinstance(exc, Denied) and not reply.streaming:
             trace.denied("credential")
             return reply.relayed_denial(exc)
-        fault = fault_of(exc)
+        fault = unusable_ledger(str(exc)) if isinstance(exc, LedgerError) else fault_of(exc)
         if fault is None:
             log.error("a request failed", request_id=trace.request_id, exc_info=exc)
             fault = internal()
+        if not isinstance(fault, ClientFault):
+            trace.fault = fault.recorded
         if fault.reason is not None and trace.outcome is None:
-            trace.denied(fault.reason)
+            trace.denied(fault.reason, fault.limit)
         if fault.limit is not None:
             trace.reached(fault.limit)
         trace.code = fault.code

@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from shim.fronts.legacy_verbs import Asked, answer
+from shim.fronts.legacy_request import Asked
+from shim.fronts.legacy_verbs import answer
 from shim.fronts.vouching import Vouching
 from shim.hub import rawjson
 from shim.hub.facts import CALL

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 from msgspec.structs import replace
 
-from shim.fronts.legacy_verbs import Asked
+from shim.fronts.legacy_request import Asked
 from shim.fronts.passing import Passing
 from shim.fronts.relay import DROPPED, Relay, Tap
 from shim.hub import rawjson
@@ -121,6 +121,7 @@ class Recording:
     ) -> web.StreamResponse:  # fmt: skip
         """Pass an exchange about a task, and take what it shows of the task into the ledger."""
         passing = self._passing.tap(asked.ctx, asked.session, asked.dialect, row=row)
+        began_ms = self._tasks.room.clock.now_ms()
 
         async def look(data: bytes) -> bytes | None:
             message = read_upstream(data)
@@ -131,14 +132,14 @@ class Recording:
             if refused is not None and message.error is not None:
                 await refused()
             if message.result is not None and message.id == asked.message.id:
-                await self._note(asked, row, message.result)
+                await self._note(asked, row, message.result, began_ms)
             return None
 
         return await self._relay.forward(
             asked.http, asked.ctx, asked.reply, write_message(asked.message), tap=look
         )
 
-    async def _note(self, asked: Asked, row: TaskRow, result: bytes) -> None:
+    async def _note(self, asked: Asked, row: TaskRow, result: bytes, began_ms: int) -> None:
         """Take what passes by into the ledger: a state, its questions, or an ended task's payload."""
         observer, ctx = self._tasks.observer, asked.ctx
         row = await self._ledger.own_task(row.pk)
@@ -161,7 +162,9 @@ class Recording:
             elif task.status in TERMINAL:
                 observer.forget(row.pk)  # its payload is fetched when someone needs it
             else:
-                await self._tasks.questions.inline(ctx, row, task.input_requests or {})
+                is_look = asked.message.method == asked.dialect.methods.get
+                looked_ms = began_ms if is_look else None
+                await self._tasks.questions.looked(ctx, row, task, began_ms=looked_ms)
                 open_too = Status.INPUT_REQUIRED if await self._ledger.inputs(row.pk) else Status.WORKING
                 await observer.record(row, replace(task, status=open_too), ctx=ctx)
         elif "content" in members and row.status not in TERMINAL:

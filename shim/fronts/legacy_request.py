@@ -1,24 +1,35 @@
-"""What both fronts for legacy clients do with a request first, whoever answers it."""
+"""One request of a legacy client, and what its headers say of it."""
+
+from dataclasses import dataclass
 
 from aiohttp import web
 
-from shim.fronts.detect import Detector
-from shim.fronts.legacy_verbs import Asked
 from shim.fronts.reply import Reply
-from shim.fronts.sessions import ClientSessions
+from shim.hub.dialect import Dialect
 from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context
 from shim.wire.errors import invalid_request
+from shim.wire.http import SESSION_ID
 from shim.wire.jsonrpc import Message, Request, Response
 
-SESSION = "Mcp-Session-Id"
+
+@dataclass(slots=True, eq=False)
+class Asked:
+    """A request with the session and the dialect it is in, and where its answer goes."""
+
+    http: web.BaseRequest
+    message: Request
+    ctx: Context
+    reply: Reply
+    session: SessionRow | None
+    dialect: Dialect
 
 
 def session_header(http: web.BaseRequest) -> str | None:
     """Give the session id of a request; a doubled header is refused."""
-    values = http.headers.getall(SESSION, ())
+    values = http.headers.getall(SESSION_ID, ())
     if len(set(values)) > 1:
-        raise invalid_request(f"{SESSION}: stands twice with different values")
+        raise invalid_request(f"{SESSION_ID}: stands twice with different values")
     return values[0] if values else None
 
 
@@ -27,15 +38,3 @@ def exchange_name(http: web.BaseRequest, message: Message | None) -> str | None:
     if message is None:
         return http.method
     return None if isinstance(message, Response) else message.method
-
-
-async def asked_in(
-    detector: Detector, sessions: ClientSessions, http: web.BaseRequest, message: Request, ctx: Context,
-    reply: Reply, session: SessionRow | None, pinned: str | None,
-) -> Asked:  # fmt: skip
-    """Give a request with the dialect it is in, which its session speaks from now on. Raises ClientFault."""
-    dialect = await detector.of(message, ctx, session, pinned)
-    ctx.trace.dialect = ctx.client_dialect = dialect.name
-    if session is not None and detector.turns(session, message, dialect):
-        await sessions.speaks(session, dialect.name)
-    return Asked(http, message, ctx, reply, session, dialect)

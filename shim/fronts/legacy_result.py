@@ -10,17 +10,16 @@ from shim.fronts.reply import Reply
 from shim.hub.dialect import Dialect
 from shim.hub.status import TERMINAL
 from shim.ledger.records import TaskRow
-from shim.tasks.handback import stopping
 from shim.tasks.service import Tasks
+from shim.tasks.terminal import CANCELLED
 from shim.upstreams.base import Context
 from shim.wire.envelope import legacy_error, with_related_task
+from shim.wire.errors import stopping
 from shim.wire.hosting import legacy_result
 from shim.wire.jsonrpc import write_error, write_result
 
 Ask = Callable[[TaskRow], Awaitable[None]]
 """Sends what a task asks to the client that waits for it."""
-
-_CANCELLED = (-32603, "task was cancelled")
 
 
 async def wait_for_result(
@@ -34,7 +33,7 @@ async def wait_for_result(
     When the shim stops, the stream ends without an answer: an error would be taken for the task's own.
     Raises UpstreamFault for a wait that would begin then.
     """
-    if row.status not in TERMINAL:
+    if row.status not in TERMINAL or row.lacks_payload:
         if tasks.hand_back.stopping.is_set():
             raise stopping()
         await reply.open_stream()
@@ -49,9 +48,7 @@ async def wait_for_result(
         if dialect.related_task:
             result = with_related_task(result, row.task_id)
         return await reply.send(write_result(message_id, result))
-    if row.error is not None:
-        return await reply.send(write_error(message_id, *legacy_error(row.error)))
-    return await reply.send(write_error(message_id, *_CANCELLED, None))
+    return await reply.send(write_error(message_id, *legacy_error(row.error or CANCELLED)))
 
 
 async def _wait(

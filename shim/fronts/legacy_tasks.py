@@ -4,6 +4,7 @@ A verb is relayed when the client speaks the upstream's dialect and asks over th
 in; the answer is looked at on the way. Otherwise the hub's verb serves it, in the client's dialect.
 """
 
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
@@ -12,18 +13,19 @@ from shim.config import Config
 from shim.fronts.beside import LocalNews
 from shim.fronts.detect import Detector
 from shim.fronts.hosted.asking import Asking
-from shim.fronts.hosted.streams import Streams
 from shim.fronts.legacy_record import Recording
+from shim.fronts.legacy_request import Asked
 from shim.fronts.legacy_result import Ask
-from shim.fronts.legacy_verbs import Asked, Verbs, answer
+from shim.fronts.legacy_verbs import Verbs, answer
+from shim.fronts.origin_tap import naming
 from shim.fronts.passing import Passing
-from shim.fronts.relay import Relay
+from shim.fronts.relay import Relay, Tap
 from shim.fronts.reply import Reply
-from shim.fronts.vouching import Vouching
 from shim.hub import rawjson
 from shim.hub.facts import CALL
 from shim.hub.status import TERMINAL
-from shim.ledger.records import AskRow, InputState, SessionRow, TaskRow
+from shim.ledger.records import EVERY_STATE, AskRow, SessionRow, TaskRow
+from shim.tasks.handback import Exchange
 from shim.tasks.idempotency import Idempotency
 from shim.tasks.promote import is_promoted, listed, promotes
 from shim.tasks.service import Tasks
@@ -40,23 +42,23 @@ class LegacyTasks:
     """Serves what legacy clients do with tasks on one upstream."""
 
     def __init__(
-        self, config: Config, upstream: Upstream, relay: Relay, tasks: Tasks,
-        *, detector: Detector, vouching: Vouching, asking: Asking, get_streams: Streams,
+        self, config: Config, upstream: Upstream, relay: Relay, tasks: Tasks, hub: Verbs,
+        detector: Detector, asking: Asking,
     ) -> None:  # fmt: skip
         self._detector = detector
         self.passing = Passing(upstream, relay, tasks)
         self.recording = Recording(upstream, relay, tasks, self.passing)
-        self._hub = Verbs(config, upstream, tasks, vouching)
+        self._hub = hub
         self._asking = asking
-        self._get_streams = get_streams
-        self.news = LocalNews(config, tasks, asking, get_streams)
+        self._get_streams = asking.streams
+        self.news = LocalNews(config, tasks, asking)
         self._config = config
         self._upstream = upstream
         self._relay = relay
         self._tasks = tasks
         self._ledger = tasks.room.ledger
         self._verbs: Mapping[str, Verb] = {
-            "get": self._get, "result": self._result, "list": self._hub.list,
+            "get": self._get, "result": self._result, "list": hub.list,
             "cancel": self._cancel, "answer": self._answer, "create": self._create,
         }  # fmt: skip
 
@@ -64,6 +66,12 @@ class LegacyTasks:
     def idempotency(self) -> Idempotency:
         """The hub's keyed calls."""
         return self._tasks.idempotency
+
+    def exchange(self, session: SessionRow | None) -> contextlib.AbstractContextManager[Exchange | None]:
+        """Note a call on a session while it is passed through."""
+        if session is None:
+            return contextlib.nullcontext()
+        return self._tasks.hand_back.passing(session.session_id)
 
     async def serve(self, asked: Asked) -> web.StreamResponse | None:
         """Answer a request that concerns tasks; None for one that does not and is relayed as it is."""
@@ -128,9 +136,8 @@ class LegacyTasks:
         sent: set[str] = set()
 
         async def ask(row: TaskRow) -> None:
-            if row.status in TERMINAL:
-                return
-            self._tasks.results.ensure(row)  # this client's own request, in the server's dialect
+            if row.status not in TERMINAL:
+                self._tasks.results.ensure(row)  # this client's own request, in the server's dialect
             await self.passing.ask(row, asked.reply, asked.dialect, sent)
 
         return await self._hub.result(asked, row, ask if here else None)
@@ -167,8 +174,7 @@ class LegacyTasks:
     async def _answer(self, asked: Asked) -> web.StreamResponse:
         row = await self._hub.own(asked)
         responses = await self._hub.responses(asked, row)
-        states: tuple[InputState, ...] = ("outstanding", "answered", "delivered", "closed")
-        known = {one.key for one in await self._ledger.inputs(row.pk, states)}
+        known = {one.key for one in await self._ledger.inputs(row.pk, EVERY_STATE)}
         if self._relayed(asked, row) and not known & responses.keys():
             return await self.recording.relay(asked, row)
         return await self._hub.answer(asked, row, responses)
@@ -190,8 +196,15 @@ class LegacyTasks:
             return write_result(message.id, tools_with_support(message.result, support))
 
         return await self._relay.forward(
-            asked.http, asked.ctx, asked.reply, write_message(asked.message), tap=supported
-        )
+            asked.http, asked.ctx, asked.reply, write_message(asked.message),
+            tap=self.naming(asked, supported),
+        )  # fmt: skip
+
+    def naming(self, asked: Asked, tap: Tap | None) -> Tap | None:
+        """Let a list's cursor say whose it is to a client whose session does not (CUTOVER-STAY)."""
+        if asked.session is not None:
+            return tap
+        return naming(self._tasks.origins, asked.ctx.caller, self._upstream.name, asked.message.method, tap)
 
     # -- what the verbs share -------------------------------------------------------------------
 

@@ -3,49 +3,31 @@
 Whoever stands in front of the hub decides what is asked here and what is relayed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from aiohttp import web
 from msgspec.structs import replace
 
 from shim.config import Config
+from shim.fronts.legacy_request import Asked
 from shim.fronts.legacy_result import Ask, wait_for_result
-from shim.fronts.reply import Reply
 from shim.fronts.vouching import Vouching
 from shim.hub import rawjson
 from shim.hub.codec import SECTION_1, write_create, write_get, write_task
-from shim.hub.dialect import Dialect
 from shim.hub.status import TERMINAL, Status
 from shim.hub.task import Task
-from shim.ledger.records import SessionRow, TaskRow
+from shim.ledger.records import EVERY_STATE, InputRow, SessionRow, TaskRow
 from shim.tasks.access import own
 from shim.tasks.promote import promotes
 from shim.tasks.service import Tasks
 from shim.tasks.view import task_of, with_tool_error
-from shim.upstreams.base import Context, Upstream
+from shim.upstreams.base import Upstream
 from shim.wire.envelope import legacy_error
 from shim.wire.errors import cancel_of_ended, invalid_params
-from shim.wire.jsonrpc import Request, Response, write_error, write_result
+from shim.wire.jsonrpc import Response, write_error, write_result
 
 _INPUT_RESPONSE = "tasks/inputResponse"
 """The articles' own name, which no published text has."""
-
-
-class Asked:
-    """One legacy request about tasks."""
-
-    __slots__ = ("ctx", "dialect", "http", "message", "reply", "session")
-
-    def __init__(
-        self, http: web.BaseRequest, message: Request, ctx: Context, reply: Reply,
-        session: SessionRow | None, dialect: Dialect,
-    ) -> None:  # fmt: skip
-        self.http = http
-        self.message = message
-        self.ctx = ctx
-        self.reply = reply
-        self.session = session
-        self.dialect = dialect
 
 
 class Verbs:
@@ -90,7 +72,7 @@ class Verbs:
         """Show a task."""
         row = await self._tasks.observer.current(asked.ctx, row)
         inputs = () if row.status in TERMINAL else await self._ledger.inputs(row.pk)
-        shown = self._shown(task_of(row, inputs, self._kinds(asked)))
+        shown = self._shown(row, inputs, self._kinds(asked))
         return await self._say(asked, write_get(asked.dialect, shown))
 
     async def result(self, asked: Asked, row: TaskRow, ask: Ask | None) -> web.StreamResponse:
@@ -113,7 +95,7 @@ class Verbs:
         # the list is read without payloads; whether a result is a tool's error stands in it
         results = await self._ledger.results([row.pk for row in rows if row.status is Status.COMPLETED])
         whole = (replace(row, result=results.get(row.pk, row.result)) for row in rows)
-        listed = b",".join(write_task(asked.dialect, self._shown(task_of(row))) for row in whole)
+        listed = b",".join(write_task(asked.dialect, self._shown(row)) for row in whole)
         result = {str(names.tasks): b"[" + listed + b"]"}
         if more is not None:
             result[str(names.next_cursor)] = rawjson.encode(more)
@@ -130,7 +112,7 @@ class Verbs:
         row = await self._tasks.cancel(asked.ctx, row.task_id, pin=not asked.dialect.carries.ack)
         if row.status in TERMINAL and row.status is not Status.CANCELLED and refuses:
             raise cancel_of_ended(row.status)  # its end came first
-        return await self._say(asked, write_get(asked.dialect, self._shown(task_of(row))))
+        return await self._say(asked, write_get(asked.dialect, self._shown(row)))
 
     async def responses(self, asked: Asked, row: TaskRow) -> Mapping[str, bytes]:
         """Read answers by key (CS-INPUT); one that came on a stream may be named by its request's id."""
@@ -144,7 +126,7 @@ class Verbs:
                 rawjson.members(response)
         except rawjson.RawJsonError as exc:
             raise invalid_params(f"params.{name}: {exc}") from exc
-        known = await self._ledger.inputs(row.pk, ("outstanding", "answered", "delivered", "closed"))
+        known = await self._ledger.inputs(row.pk, EVERY_STATE)
         by_id = {rawjson.string(one.upstream_id): one.key for one in known if one.upstream_id is not None}
         by_id |= {rawjson.string(one.request_id): one.key for one in await self._ledger.asks_of(row.pk)}
         return {by_id.get(key, key): response for key, response in given.items()}
@@ -162,9 +144,11 @@ class Verbs:
             return None
         return frozenset(self._config.legacy.sessionless_kinds)
 
-    def _shown(self, task: Task) -> Task:
-        """Show a tool's error as the state the operator wants for it (LM-GET)."""
-        return with_tool_error(task, self._config.legacy.tool_error_status)
+    def _shown(
+        self, row: TaskRow, inputs: Sequence[InputRow] = (), kinds: frozenset[str] | None = None
+    ) -> Task:
+        """Show a task, a tool's error as the state the operator wants for it (LM-GET)."""
+        return with_tool_error(row, task_of(row, inputs, kinds), self._config.legacy.tool_error_status)
 
     async def _say(self, asked: Asked, result: bytes) -> web.StreamResponse:
         return await asked.reply.send(write_result(asked.message.id, result))

@@ -8,13 +8,14 @@ from urllib.parse import urlsplit
 from aiohttp import hdrs, web
 
 from shim.config import Config
-from shim.config.surface import PINNED_PATHS
-from shim.fronts.reply import JSON_TYPE, Reply
+from shim.config.clients import PINNED_PATHS
+from shim.fronts.reply import Reply
 from shim.hub import rawjson
 from shim.hub.rawjson import RawJsonError
 from shim.upstreams.authority import Authority
 from shim.upstreams.http import Link
 from shim.wire.errors import UpstreamFault, no_such_endpoint, not_allowed
+from shim.wire.http import JSON_TYPE
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
@@ -103,7 +104,7 @@ class ResourceMetadata:
                 if response.status == _OK:
                     return _document(body)
                 if response.status >= _SERVER_ERROR:
-                    raise UpstreamFault(-32603, f"the upstream has no metadata: HTTP {response.status}", 502)
+                    raise UpstreamFault(f"the upstream has no metadata: HTTP {response.status}")
         raise no_such_endpoint(path)
 
 
@@ -129,4 +130,4 @@ def _places(url: str) -> Iterator[str]:
 def _document(body: bytes) -> dict[str, bytes]:
     with suppress(RawJsonError):
         return dict(rawjson.members(body))
-    raise UpstreamFault(-32603, "the upstream's metadata is no JSON object", 502)
+    raise UpstreamFault("the upstream's metadata is no JSON object")

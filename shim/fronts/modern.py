@@ -19,11 +19,11 @@ from shim.hub import rawjson
 from shim.hub.codec import write_create, write_get
 from shim.hub.dialect import Dialect
 from shim.hub.facts import CALL
-from shim.ledger.records import TaskRow
 from shim.tasks.idempotency import Answer, Keyed, Settle
 from shim.tasks.parked_call import Run
 from shim.tasks.promote import offers_tasks
 from shim.tasks.service import Tasks
+from shim.tasks.terminal import outcome
 from shim.tasks.view import task_of
 from shim.upstreams.base import Context, Upstream
 from shim.wire.crossing import Crossing
@@ -32,9 +32,10 @@ from shim.wire.era import Era
 from shim.wire.errors import invalid_params, method_not_found, missing_capability
 from shim.wire.jsonrpc import Message, Request, Response, write_error, write_result
 from shim.wire.loglevels import LEVELS
+from shim.wire.methods import RUN
 from shim.wire.statuses import status_of
 from shim.wire.subscriptions import LISTEN
-from shim.wire.url_elicitation import MAY_ASK, after_urls, as_input_required, refuse_declined
+from shim.wire.url_elicitation import after_urls, as_input_required, refuse_declined
 
 ACK = b'{"resultType":"complete"}'
 
@@ -117,7 +118,7 @@ class ModernFront:
         if handler is None:
             ctx.trace.rule("ML-GONE")
             raise method_not_found(request.method)
-        if request.method in MAY_ASK:
+        if request.method in RUN:
             refuse_declined(request.params)
         if request.method in self._needs_extension and not call.meta.declares_tasks:
             ctx.trace.rule("ML-UNDECLARED")
@@ -208,7 +209,7 @@ class ModernFront:
         if plan.wait:
             async with asyncio.timeout(self._config.tasks.undeclared_wait_ms / 1000):
                 ended = await self._tasks.ended(call.ctx, made)
-            return await self._enveloped(call, _outcome(ended))
+            return await self._enveloped(call, outcome(ended))
         both = self._config.modern.create_result == "both"
         return _result(write_create(self._dialect, task_of(made), nested_too=both))
 
@@ -237,14 +238,6 @@ class ModernFront:
         facts = await call.upstream.facts(call.ctx)
         method, server_info = call.request.method, facts.init.get("serverInfo")
         return _result(self._crossing.result(response.result, method=method, server_info=server_info))
-
-
-def _outcome(row: TaskRow) -> Response:
-    """Give what a plain call would have got (ML-UNDECLARED, `undeclared = "wait"`)."""
-    if row.result is not None:
-        return _result(row.result)
-    error = row.error or rawjson.encode({"code": -32603, "message": "task was cancelled"})
-    return Response(None, None, error)
 
 
 def _result(result: bytes) -> Response:

@@ -14,11 +14,12 @@ from shim.config import Config
 from shim.fronts.keyed import keyed_call
 from shim.fronts.modern import ACK, Call, ModernFront
 from shim.fronts.modern_listen import Listening
+from shim.fronts.modern_passing import ModernPassing
 from shim.fronts.modern_request import admitted, responses_of, task_id_of
 from shim.fronts.modern_seen import Asked, Seen, of_answer
 from shim.fronts.open_streams import OpenStreams, unless
 from shim.fronts.param_checks import ParamChecks
-from shim.fronts.relay import DROPPED, Relay, Tap
+from shim.fronts.relay import Relay, Tap
 from shim.fronts.reply import Reply
 from shim.fronts.subscriptions import call_off
 from shim.fronts.vouching import Vouching
@@ -32,14 +33,11 @@ from shim.tasks.create import has_room, no_room
 from shim.tasks.promote import promotes
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Context
-from shim.wire.errors import UpstreamFault, method_not_found, missing_capability
-from shim.wire.headers import encode_value, mirrored
-from shim.wire.jsonrpc import Message, Request, Response, write_message, write_result
+from shim.wire.errors import UpstreamFault, method_not_found, missing_capability, stopping
+from shim.wire.http import SERVER_ERROR
+from shim.wire.jsonrpc import Message, Response, write_result
 from shim.wire.modern import undeclared, wants_tasks, with_tasks
 from shim.wire.subscriptions import LISTEN, listen_result
-
-_SERVER_ERROR = 500
-_NAME, _PARAM = "Mcp-Name", "mcp-param-"
 
 
 class ModernRelay:
@@ -52,7 +50,7 @@ class ModernRelay:
         self.upstream = hub.upstream
         self._config = config
         self._hub = hub
-        self._relay = relay
+        self._passing = ModernPassing(relay, tasks.origins, hub.upstream.name)
         self._tasks = tasks
         self._vouching = vouching
         self._streams = streams
@@ -91,7 +89,7 @@ class ModernRelay:
             return await verb(asked)
         if asked.request.method.startswith("tasks/"):
             raise method_not_found(asked.request.method)
-        return await self._pass(asked)
+        return await self._passing.forward(asked)
 
     # -- verbs ----------------------------------------------------------------------------------
 
@@ -106,11 +104,11 @@ class ModernRelay:
                 Call(asked.request, asked.meta, ctx, self.upstream, keyed), asked.reply
             )
         if not asked.meta.declares_tasks:
-            return await self._pass(asked, tap=self._recorded(asked))
+            return await self._passing.forward(asked, tap=self._recorded(asked))
         if not await has_room(self._tasks.room, ctx):
             return await self._undeclared(asked)
         asked.reply.endure()
-        work = asyncio.create_task(self._pass(asked, tap=self._recorded(asked)), name="call")
+        work = asyncio.create_task(self._passing.forward(asked, tap=self._recorded(asked)), name="call")
         self._tasks.room.keep(work)
         try:
             return await asyncio.shield(work)
@@ -126,7 +124,9 @@ class ModernRelay:
                 raise no_room(asked.ctx)
             return await self._seen.created(asked, response)
 
-        return await self._pass(asked, params=undeclared(asked.request.params), tap=of_answer(asked, seen))
+        return await self._passing.forward(
+            asked, params=undeclared(asked.request.params), tap=of_answer(asked, seen)
+        )
 
     async def _promoted(self, asked: Asked) -> bool:
         """Tell whether the shim itself runs the call as a task (PROMOTE-1). Raises ShimError."""
@@ -138,7 +138,7 @@ class ModernRelay:
     async def _discover(self, asked: Asked) -> web.StreamResponse:
         """Pass what the server says of itself; tasks that only the shim has are offered too (PROMOTE-1)."""
         if not self._config.tasks.promote:
-            return await self._pass(asked)
+            return await self._passing.forward(asked)
 
         async def seen(response: Response) -> bytes | None:
             members = rawjson.members(response.result) if response.result is not None else {}
@@ -147,18 +147,18 @@ class ModernRelay:
                 return None
             return write_result(asked.request.id, rawjson.join(offered))
 
-        return await self._pass(asked, tap=of_answer(asked, seen))
+        return await self._passing.forward(asked, tap=of_answer(asked, seen))
 
     async def _get(self, asked: Asked) -> web.StreamResponse:
         row = await self._owned(asked)
         if not self._relayed(row):
             return await self._by_hub(asked)
-        self._tasks.room.ledger.touch(row.pk, self._tasks.room.clock.now_ms())
+        began_ms = self._tasks.room.clock.now_ms()
 
         async def seen(response: Response) -> bytes | None:
-            return await self._seen.shown(asked, row, response)
+            return await self._seen.shown(asked, row, response, began_ms=began_ms)
 
-        return await self._pass(asked, tap=of_answer(asked, seen))
+        return await self._passing.forward(asked, tap=of_answer(asked, seen))
 
     async def _update(self, asked: Asked) -> web.StreamResponse:
         row = await self._owned(asked)
@@ -175,7 +175,7 @@ class ModernRelay:
         if not self._relayed(row):
             return await self._by_hub(asked)
         try:
-            return await self._pass(asked)
+            return await self._passing.forward(asked)
         finally:
             self._tasks.observer.forget(row.pk)
 
@@ -186,11 +186,11 @@ class ModernRelay:
         tap = self._listening.tap(asked, subscription.rows)
         stop = asyncio.Event()
         with self._streams.opening(asked.ctx.caller, stop):
-            passed = await unless(stop, self._pass(asked, params=subscription.params, tap=tap))
+            passed = await unless(stop, self._passing.forward(asked, params=subscription.params, tap=tap))
             if passed is not None:
                 return passed
             if not asked.reply.streaming:
-                raise UpstreamFault(-32603, "the shim is stopping", 503)
+                raise stopping()
             if self._streams.stopping:
                 await call_off(asked.request.id, asked.reply)
             return await asked.reply.send(write_result(asked.request.id, listen_result(asked.request.id)))
@@ -200,32 +200,9 @@ class ModernRelay:
             if response.result is not None:
                 self._param_checks.listed(asked.ctx, asked.request.params, response.result)
 
-        return await self._pass(asked, tap=of_answer(asked, seen))
+        return await self._passing.forward(asked, tap=of_answer(asked, seen))
 
     # -- what the verbs share -------------------------------------------------------------------
-
-    async def _pass(
-        self, asked: Asked, *, params: Members | None = None, tap: Tap | None = None
-    ) -> web.StreamResponse:
-        request = asked.request
-        if params is not None:
-            request = Request(request.id, request.method, params)
-        return await self._relay.forward(
-            asked.http, asked.ctx, asked.reply, write_message(request),
-            mirrored=_mirroring(asked, request), tap=self._named(asked, tap or of_answer(asked, _as_it_is)),
-        )  # fmt: skip
-
-    def _named(self, asked: Asked, tap: Tap) -> Tap:
-        """Let a state or a cursor say whose it is before it passes (CUTOVER-STAY)."""
-        origins, caller, method = self._tasks.origins, asked.ctx.caller, asked.request.method
-
-        async def look(data: bytes) -> bytes | None:
-            seen = await tap(data)
-            if seen == DROPPED:
-                return seen
-            return origins.message(caller, self.upstream.name, method, seen or data) or seen
-
-        return look
 
     def _recorded(self, asked: Asked) -> Tap:
         async def seen(response: Response) -> bytes | None:
@@ -253,11 +230,11 @@ class ModernRelay:
             params = {**asked.request.params, "inputResponses": rawjson.join(claim.onwards)}
         answer: web.StreamResponse | None = None
         try:
-            answer = await self._pass(asked, params=params, tap=of_answer(asked, seen))
+            answer = await self._passing.forward(asked, params=params, tap=of_answer(asked, seen))
         except UpstreamFault:
             if judged or not claim.claimed:
                 raise
-        if answer is not None and (judged or answer.status < _SERVER_ERROR):
+        if answer is not None and (judged or answer.status < SERVER_ERROR):
             if not judged:
                 await questions.refused(row, claim)
             return answer
@@ -288,23 +265,3 @@ class ModernRelay:
     async def _by_hub(self, asked: Asked) -> web.StreamResponse:
         call = Call(asked.request, asked.meta, asked.ctx, self.upstream, None)
         return await self._hub.serve(call, asked.reply)
-
-
-async def _as_it_is(_response: Response) -> None:
-    """Let an answer that concerns no task pass."""
-
-
-def _mirroring(asked: Asked, request: Request) -> list[tuple[str, str]]:
-    """Give the headers that say what the body says, also the one that some clients leave out."""
-    name = mirrored(request.method, request.params)
-    named = asked.http.headers.getall(_NAME, ())[:1] if name is None else [encode_value(name)]
-    return [
-        ("MCP-Protocol-Version", asked.meta.version),
-        ("Mcp-Method", request.method),
-        *((_NAME, value) for value in named),
-        *_mirrored_params(asked.http),
-    ]
-
-
-def _mirrored_params(http: web.BaseRequest) -> list[tuple[str, str]]:
-    return [(name, value) for name, value in http.headers.items() if name.lower().startswith(_PARAM)]

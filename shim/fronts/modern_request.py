@@ -10,6 +10,7 @@ from shim.upstreams.base import Context
 from shim.wire.envelope import ModernMeta, read_modern_meta
 from shim.wire.errors import invalid_params, invalid_request, not_allowed
 from shim.wire.headers import check_modern_headers
+from shim.wire.http import PROTOCOL_VERSION
 from shim.wire.jsonrpc import Message, Notification, Request, Response
 
 
@@ -25,7 +26,7 @@ def admitted(
     if isinstance(message, Response):
         raise invalid_request("a modern client sends no responses: answer by tasks/update or a retry")
     ctx.trace.method = message.method
-    meta = read_modern_meta(message.params, http.headers.get("MCP-Protocol-Version"))
+    meta = read_modern_meta(message.params, http.headers.get(PROTOCOL_VERSION))
     missing_name = config.modern.missing_mcp_name
     for one in check_modern_headers(http.headers, message, meta.version, missing_name=missing_name):
         ctx.trace.lenient(one.rule, one.detail)

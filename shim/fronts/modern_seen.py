@@ -82,8 +82,10 @@ class Seen:
         shown = self.renamed(self._flat(members), row)
         return None if shown == members else write_result(asked.request.id, rawjson.join(shown))
 
-    async def shown(self, asked: Asked, row: TaskRow, response: Response) -> bytes | None:
+    async def shown(self, asked: Asked, row: TaskRow, response: Response, *, began_ms: int) -> bytes | None:
         """Take a tasks/get answer in; gives another in its place where the ledger has another end.
+
+        `began_ms` is when the server was asked.
 
         Raises task_expired.
         """
@@ -95,7 +97,7 @@ class Seen:
         else:
             members = rawjson.members(response.result or b"{}")
             try:
-                now, agrees = await self._take(asked.ctx, row, members)
+                now, agrees = await self._take(asked.ctx, row, members, began_ms)
             except TaskUnknownError:
                 now, agrees = await self._tasks.observer.missed(asked.ctx, row), False
         if agrees:
@@ -130,7 +132,9 @@ class Seen:
         task = {key: value for key, value in members.items() if key not in _OF_THE_REPLY}
         return {**members, _NEST: rawjson.join(task)}
 
-    async def _take(self, ctx: Context, row: TaskRow, members: Members) -> tuple[TaskRow, bool]:
+    async def _take(
+        self, ctx: Context, row: TaskRow, members: Members, began_ms: int | None = None
+    ) -> tuple[TaskRow, bool]:
         """Give the task as it now is, and whether what the server says may pass.
 
         It may not where another end was shown before, which stands (HUB-1), nor in a form of section 1,
@@ -145,6 +149,6 @@ class Seen:
             ctx.trace.event("upstream.invalid", rule="HUB-4", detail=str(exc))
             raise
         row = await self._tasks.room.ledger.own_task(row.pk)
-        now = await self._tasks.observer.take(ctx, row, reading)
+        now = await self._tasks.observer.take(ctx, row, reading, began_ms=began_ms)
         as_published = all(one.rule != SECTION_1 for one in reading.lenient)
         return now, as_published and (now.status not in TERMINAL or now.status is reading.task.status)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from shim.callers.caller import Caller
 from shim.clock import Clock
 from shim.config import Config
-from shim.wire.errors import UpstreamFault, too_many
+from shim.wire.errors import stopping, too_many
 
 _END_S = 2
 """How long the ends of streams are waited for when the shim stops."""
@@ -61,7 +61,7 @@ class OpenStreams:
     def ending(self, caller: Caller, wake: asyncio.Event) -> Iterator[Held]:
         """Hold a stream, which `wake` wakes when it has to end. Raises UpstreamFault while the shim stops."""
         if self.stopping:
-            raise UpstreamFault(-32603, "the shim is stopping", 503)
+            raise stopping()
         held = Held(self._clock, caller.credential.expires_ms if caller.credential is not None else None)
         expiring = asyncio.create_task(held.expiring(wake)) if held.expires_ms is not None else None
         self._wakes.add(wake)
@@ -108,13 +108,13 @@ class OpenStreams:
 
 async def unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
     """Give what comes of some work; None where `stop` came first, which ends it. Raises what it raises."""
-    working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    working, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:
-        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((working, stopped), return_when=asyncio.FIRST_COMPLETED)
         if working.done():
             return await working
     finally:
-        stopping.cancel()
+        stopped.cancel()
         working.cancel()
     await asyncio.wait((working,))
     return None

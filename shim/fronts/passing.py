@@ -18,19 +18,29 @@ from shim.fronts.reply import Reply
 from shim.hub import rawjson
 from shim.hub.dialect import Dialect
 from shim.hub.facts import UPDATED
-from shim.ledger.records import SessionRow, TaskRow
+from shim.ledger.records import EVERY_STATE, SessionRow, TaskRow
 from shim.recent import Recent
 from shim.tasks.answers import as_response
+from shim.tasks.handback import Exchange
 from shim.tasks.service import Tasks
 from shim.upstreams.base import Context, Question, Upstream
 from shim.wire.envelope import related_task_of, strip_related_task, with_related_task
 from shim.wire.errors import UpstreamFault
-from shim.wire.jsonrpc import Notification, Request, Response, read_upstream, write_message, write_request
+from shim.wire.http import SERVER_ERROR
+from shim.wire.jsonrpc import (
+    Notification,
+    Request,
+    Response,
+    read_upstream,
+    write_message,
+    write_notification,
+    write_request,
+)
+from shim.wire.methods import CANCELLED
 from shim.wire.questions import legacy_question
 
 _REMEMBERED = 10_000
 _CREATE_S = 1
-_SERVER_ERROR = 500
 _TASKS_OF_A_SESSION = 1_000
 
 
@@ -72,12 +82,12 @@ class Passing:
 
     def tap(
         self, ctx: Context, session: SessionRow | None, dialect: Dialect,
-        *, row: TaskRow | None = None, alone: bool = False,
+        *, row: TaskRow | None = None, alone: bool = False, exchange: Exchange | None = None,
     ) -> Tap | None:  # fmt: skip
         """Give what looks at a relayed stream.
 
-        `row` is the task whose result the stream carries. `alone` is for the GET stream, where a question
-        that names no task is taken for the session's one open task's.
+        `exchange` is the call whose stream it is, `row` the task whose result the stream carries. `alone` is
+        for the GET stream, where a question that names no task is taken for the session's one open task's.
         """
         if session is None:
             return None
@@ -89,14 +99,17 @@ class Passing:
             if isinstance(message, Response):
                 return None
             if isinstance(message, Request):
-                return await self._question(message, ctx, session, dialect, row=row, alone=alone)
+                return await self._question(
+                    message, ctx, session, dialect, row=row, alone=alone, exchange=exchange
+                )
             source = self._upstream.dialect
             announces = message.method in {UPDATED, source.methods.status_notification}
             if dialect.name != source.name and announces:
                 ctx.trace.loss("LL-1", message.method)  # a hint that polls make up for
                 return DROPPED
-            if message.method == "notifications/cancelled":  # of its own question: the client's are not here
+            if message.method == CANCELLED:  # of its own question: the client's are not here
                 withdrawn = message.params.get("requestId", b"")
+                self._tasks.hand_back.settled(session.session_id, withdrawn)
                 await self._tasks.questions.withdrawn(session.session_id, withdrawn)
             return await self._notice(message, ctx, session, alone=alone)
 
@@ -111,6 +124,7 @@ class Passing:
         """
         asked = await self._ledger.input_by_upstream_id(session.session_id, message.id or b"")
         if asked is None:
+            self._tasks.hand_back.settled(session.session_id, message.id or b"")
             return None
         row = await self._ledger.own_task(asked.task_pk)
         message = await self.names.inwards(message, ctx)
@@ -136,16 +150,27 @@ class Passing:
             answer = None
             if message.result is None:
                 raise
-        if message.result is not None and (answer is None or answer.status >= _SERVER_ERROR):
+        if message.result is not None and (answer is None or answer.status >= SERVER_ERROR):
             self._tasks.questions.deliver(row, kept)
             return reply.empty(202)
         await self._ledger.deliver_input(row.pk, asked.key)
         return answer
 
     async def ask(self, row: TaskRow, reply: Reply, dialect: Dialect, sent: set[str]) -> None:
-        """Send a task's questions on its result's stream, but those that the client saw elsewhere."""
-        for asked in await self._ledger.inputs(row.pk):
-            if asked.upstream_id is None or asked.key in sent or (row.pk, asked.upstream_id) in self._shown:
+        """Send a task's questions on its result's stream, but those that the client saw elsewhere.
+
+        `sent` are those that went over it; what need not be answered any more is called off (INPUT-GONE).
+        """
+        for asked in await self._ledger.inputs(row.pk, EVERY_STATE):
+            if asked.upstream_id is None or asked.state == "lost":
+                continue
+            if asked.state != "outstanding":
+                if asked.key in sent and asked.by != "session":
+                    named = {"requestId": asked.upstream_id}
+                    await reply.event(write_notification(CANCELLED, named))
+                sent.discard(asked.key)
+                continue
+            if asked.key in sent or (row.pk, asked.upstream_id) in self._shown:
                 continue
             sent.add(asked.key)
             params = with_related_task(asked.params, row.task_id) if dialect.related_task else asked.params
@@ -154,13 +179,14 @@ class Passing:
 
     async def _question(
         self, message: Request, ctx: Context, session: SessionRow, dialect: Dialect,
-        *, row: TaskRow | None, alone: bool,
+        *, row: TaskRow | None, alone: bool, exchange: Exchange | None,
     ) -> bytes | None:  # fmt: skip
         owner = await self._owner(message, session, row=row, alone=alone)
         if owner is None and await self._after_creates(session):
             # the server may ask before it hands the task out; one that waits for the answer is not waited for
             owner = await self._owner(message, session, row=row, alone=alone)
         if owner is None:
+            self._tasks.hand_back.asked(session.session_id, message.id, exchange)
             return await self._renamed(message, session)
         ctx.trace.rule("LL-ROUTE")
         await self._tasks.questions.question(

@@ -13,11 +13,20 @@ from typing import Any
 import aiohttp
 from aiohttp import hdrs, web
 
-from shim.fronts.reply import SSE_TYPE, Reply
+from shim.fronts.reply import Reply
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context
 from shim.upstreams.http import Counted, Link, media_type
 from shim.wire.era import Era
+from shim.wire.http import (
+    JSON_TYPE,
+    LAST_EVENT_ID,
+    PROTOCOL_VERSION,
+    SESSION_ID,
+    SSE_TYPE,
+    UNAUTHORIZED,
+    is_success,
+)
 from shim.wire.jsonrpc import is_error
 
 Tap = Callable[[bytes], Awaitable[bytes | None]]
@@ -40,13 +49,12 @@ class Passed:
 
 LEGACY_HEADERS = Passed(
     Era.LEGACY,
-    ("Accept", "Mcp-Session-Id", "Mcp-Protocol-Version", "Last-Event-ID"),
-    ("Mcp-Session-Id", "WWW-Authenticate", "Retry-After", "Allow", "Mcp-Protocol-Version"),
+    ("Accept", SESSION_ID, PROTOCOL_VERSION, LAST_EVENT_ID),
+    (SESSION_ID, "WWW-Authenticate", "Retry-After", "Allow", PROTOCOL_VERSION),
 )
 MODERN_HEADERS = Passed(Era.MODERN, ("Accept",), ("WWW-Authenticate", "Retry-After", "Allow"))
 
 _JSON = b"{"
-_UNAUTHORIZED = (401, 403)
 
 
 class Relay:
@@ -87,10 +95,10 @@ class Relay:
         async with response:
             ctx.trace.http_status = response.status
             if refused := response.status >= 400:  # noqa: PLR2004 - from there on it is one
-                counted.outcome = "denied" if response.status in _UNAUTHORIZED else "error"
-            if response.status < 300:  # noqa: PLR2004 - a 2xx
+                counted.outcome = "denied" if response.status in UNAUTHORIZED else "error"
+            if is_success(response.status):
                 self._authority.accepted(ctx)
-            elif response.status in _UNAUTHORIZED:
+            elif response.status in UNAUTHORIZED:
                 self._authority.refused(ctx)
             for name in self._passed.back:
                 for value in response.headers.getall(name, ()):
@@ -101,14 +109,14 @@ class Relay:
                     return await self._stream(response, reply, tap, counted)
             async with self._link.in_time(patient=not refused):  # a tool may take hours, a refusal may not
                 answer = await self._link.read(response)
-            if not answer and http.method == hdrs.METH_POST and response.status < 300:  # noqa: PLR2004 - a 2xx
+            if not answer and http.method == hdrs.METH_POST and is_success(response.status):
                 return reply.empty(202)  # any empty 2xx will do (NOTIFY)
             if is_error(answer):
                 reply.failed()
                 counted.outcome = "error"
                 self._link.judge(self._passed.era, response.status, answer)
             if opened is not None:
-                if response.status < 300:  # noqa: PLR2004 - a 2xx
+                if is_success(response.status):
                     answer = await opened(response, answer) or answer
             elif tap is not None and answer.lstrip()[:1] == _JSON:
                 answer = await tap(answer) or answer
@@ -137,7 +145,7 @@ class Relay:
     def _headers(self, http: web.BaseRequest, ctx: Context, *, has_body: bool) -> list[tuple[str, str]]:
         headers = [(name, value) for name in self._passed.onwards for value in http.headers.getall(name, ())]
         if has_body:
-            headers.append((hdrs.CONTENT_TYPE, "application/json"))
+            headers.append((hdrs.CONTENT_TYPE, JSON_TYPE))
         headers.extend(self._authority.headers(ctx))
         return headers
 

@@ -7,14 +7,12 @@ from collections.abc import Awaitable, Callable, Iterable
 from aiohttp import hdrs, web
 
 from shim.audit.trace import Trace
-from shim.upstreams.http import Denied
+from shim.upstreams.broken import Denied
 from shim.wire.budget import Holding
 from shim.wire.challenge import named_elsewhere
+from shim.wire.http import JSON_TYPE, SSE_TYPE, is_success
 from shim.wire.jsonrpc import Notification, is_error, write_notification
 from shim.wire.sse import COMMENT, encode_event
-
-JSON_TYPE = "application/json"
-SSE_TYPE = "text/event-stream"
 
 _CHALLENGED = (401, 403)
 _UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -219,7 +217,7 @@ class Reply:
         """Give the headers of an answer of that status."""
         if self.metadata_url is not None and status in _CHALLENGED:
             return [(name, self._public(name, value)) for name, value in self._headers]
-        successful = status < 300  # noqa: PLR2004 - a 2xx
+        successful = is_success(status)
         return [*self._headers, *(self._of_success if successful else ())]
 
     def _public(self, name: str, value: str) -> str:

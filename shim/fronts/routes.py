@@ -29,8 +29,7 @@ from shim.wire.envelope import META_CLIENT_INFO
 from shim.wire.era import Era
 from shim.wire.errors import unknown_session
 from shim.wire.jsonrpc import Message, Notification, Request, Response
-
-_CANCELLED = "notifications/cancelled"
+from shim.wire.methods import CANCELLED
 
 
 class Front(Protocol):
@@ -115,7 +114,7 @@ class Routes:
     async def of(self, arrival: Arrival) -> Way:
         """Give the upstream that serves a request; whether it may be served is for its front to say."""
         message, caller = arrival.message, arrival.caller
-        if isinstance(message, Request) and arrival.era is Era.MODERN:
+        if isinstance(message, Request) and arrival.session_id is None:
             named = self._origins.read(caller, message.method, message.params)
             if named is not None:
                 message = replace(message, params=named[1])
@@ -177,7 +176,7 @@ class Routes:
     async def _in_session(self, arrival: Arrival, home: Standing, client: str) -> Way:
         """Stay with the session's upstream, but for calls of tools that a rule names or that it lacks."""
         message = arrival.message
-        if isinstance(message, Notification) and message.method == _CANCELLED:
+        if isinstance(message, Notification) and message.method == CANCELLED:
             called = (arrival.session_id or "", message.params.get("requestId", b""))
             return Way(self._away.get(called, home), message)
         if self._tool(message) is None:

@@ -12,7 +12,7 @@ from shim.ledger.protocol import Ledger
 from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context, Upstream
 from shim.wire.envelope import declared_kinds, fit_capabilities, offers_task_calls
-from shim.wire.era import knows_tasks
+from shim.wire.era import LEGACY_VERSIONS, knows_tasks
 from shim.wire.errors import all_in_use, too_many, unknown_session
 from shim.wire.jsonrpc import Response, read_upstream, write_result
 
@@ -20,11 +20,14 @@ from shim.wire.jsonrpc import Response, read_upstream, write_result
 class ClientSessions:
     """The sessions that clients opened through the shim."""
 
-    def __init__(self, config: Config, ledger: Ledger, upstream: Upstream, clock: Clock) -> None:
+    def __init__(
+        self, config: Config, ledger: Ledger, upstream: Upstream, clock: Clock, resolver: Resolver
+    ) -> None:
         self._config = config
         self._ledger = ledger
         self._upstream = upstream
         self._clock = clock
+        self._resolver = resolver
 
     async def require(self, session_id: str | None, ctx: Context) -> SessionRow | None:
         """Give the caller's session; None where the request names none: it is asked what the config allows.
@@ -96,18 +99,14 @@ class ClientSessions:
         ctx.kinds = frozenset(ctx.capabilities)
 
     async def opened(
-        self, session_id: str | None, body: bytes, ctx: Context, dialect: Dialect, resolver: Resolver
+        self, session_id: str | None, body: bytes, ctx: Context, dialect: Dialect
     ) -> bytes | None:
         """Write a new session down before its id is passed on; fit capabilities to the dialect."""
         message = read_upstream(body)
         if not isinstance(message, Response) or message.result is None or message.id is None:
             return None
         if session_id is not None:
-            if ctx.caller.kind in {"session", "none"}:
-                ctx.caller = resolver.session_caller(session_id)
-                ctx.trace.caller, ctx.trace.caller_kind = ctx.caller.key, ctx.caller.kind
-            await self._ledger.add_session(self._row(session_id, message.result, ctx, dialect))
-            ctx.trace.event("session.opened", side="client", reason="initialize")
+            await self.add(session_id, message.result, ctx, dialect)
         version = rawjson.string(rawjson.members(message.result).get("protocolVersion"))
         tasks = dialect.lists_task_support and knows_tasks(version)
         if dialect.name == self._upstream.dialect.name:
@@ -115,6 +114,16 @@ class ClientSessions:
             if not promotes or offers_task_calls(message.result):
                 return None
         return write_result(message.id, fit_capabilities(message.result, tasks=tasks))
+
+    async def add(
+        self, session_id: str, init: bytes, ctx: Context, dialect: Dialect, settings: bytes = b"{}"
+    ) -> None:
+        """Write a new session down as the caller's; one who has nothing else is told by it from now on."""
+        if ctx.caller.kind in {"session", "none"}:
+            ctx.caller = self._resolver.session_caller(session_id)
+            ctx.trace.caller, ctx.trace.caller_kind = ctx.caller.key, ctx.caller.kind
+        await self._ledger.add_session(replace(self._row(session_id, init, ctx, dialect), settings=settings))
+        ctx.trace.event("session.opened", side="client", reason="initialize")
 
     async def speaks(self, session: SessionRow, dialect: str) -> None:
         """Note the dialect a session's client last spoke (CS-DETECT)."""
@@ -136,7 +145,7 @@ class ClientSessions:
             return None
         if not await self._upstream.accepts_session(ctx, session_id):
             return None
-        row = replace(self._row(session_id, b"{}", ctx, None), version="2025-11-25")
+        row = replace(self._row(session_id, b"{}", ctx, None), version=LEGACY_VERSIONS[0])
         await self._ledger.add_session(row)
         ctx.trace.event("adopted", task_id=None)
         return row

@@ -1,4 +1,4 @@
-"""What of the shim one caller may have at a time: requests under way, and polls by the second (LIMITS).
+"""What of the shim requests may have: all together, and those of one caller, at a time and by the second.
 
 Those that equal nobody are not counted together (OWN-NONE).
 """
@@ -12,6 +12,7 @@ from shim.callers.caller import Caller
 from shim.clock import Clock
 from shim.config import Config
 from shim.recent import Recent
+from shim.wire.budget import Budget, Holding
 from shim.wire.errors import too_many
 
 _REMEMBERED = 10_000
@@ -19,16 +20,35 @@ _REMEMBERED = 10_000
 
 
 class Shares:
-    """Counts the requests and polls of each caller."""
+    """Counts what is under way, and the requests and polls of each caller."""
 
-    def __init__(self, config: Config, clock: Clock, polls: frozenset[str]) -> None:
+    def __init__(self, config: Config, clock: Clock, polls: frozenset[str], budget: Budget) -> None:
         self._config = config
         self._clock = clock
+        self._budget = budget
+        self._all = 0
         self._methods = polls
         """Methods that look at a task once."""
         self._under_way: Counter[str] = Counter()
         self._polls: Recent[str, tuple[float, float]] = Recent(_REMEMBERED)
         """Caller -> polls that it has in hand, and when that was so, in ticks."""
+
+    @contextmanager
+    def entering(self) -> Iterator[Holding]:
+        """Count a request while the block runs, and give what it holds of the memory."""
+        self._all += 1
+        try:
+            with self._budget.holding() as held:
+                yield held
+        finally:
+            self._all -= 1
+
+    def room_for_all(self) -> None:
+        """See that not too many have entered. Raises ClientFault 429."""
+        if self._all > self._config.limits.concurrent_requests:
+            raise too_many(
+                "limits.concurrent_requests is reached", limit="limits.concurrent_requests", retry_after_s=1
+            )
 
     @contextmanager
     def taking(self, caller: Caller, method: str | None) -> Iterator[None]:

@@ -29,6 +29,7 @@ from shim.wire.budget import Holding
 from shim.wire.envelope import ModernMeta, strip_related_task
 from shim.wire.errors import ClientFault, UpstreamFault, invalid_params, missing_capability
 from shim.wire.jsonrpc import Notification, Request, write_notification, write_result
+from shim.wire.methods import CANCELLED
 from shim.wire.subscriptions import (
     ACKNOWLEDGED,
     EVERY_TASK,
@@ -41,8 +42,6 @@ from shim.wire.subscriptions import (
     tagged,
     write_filter,
 )
-
-_CANCELLED = "notifications/cancelled"
 
 
 @dataclass(slots=True)
@@ -71,7 +70,7 @@ class _News:
             try:
                 said = read_filter(message.params)
             except ClientFault as exc:
-                raise UpstreamFault(-32603, "the upstream's acknowledgement cannot be read", 502) from exc
+                raise UpstreamFault("the upstream's acknowledgement cannot be read") from exc
             given = frozenset(said.uris)
             uris = [uri for uri in self.wanted.uris if uri in given]
             self.honoured = Wanted(said.lists & self.wanted.lists, uris)
@@ -235,4 +234,4 @@ def _size(message: Notification) -> int:
 async def call_off(listen_id: bytes, reply: Reply) -> None:
     """Tell a client that its subscription ends with the shim; the result comes after it."""
     reason: Members = {"requestId": listen_id, "reason": b'"the server is stopping"'}
-    await reply.event(write_notification(_CANCELLED, tagged(reason, listen_id)))
+    await reply.event(write_notification(CANCELLED, tagged(reason, listen_id)))

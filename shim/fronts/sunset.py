@@ -17,12 +17,12 @@ from shim.hub import rawjson
 from shim.hub.dialect import Dialect
 from shim.wire.era import MODERN_VERSIONS
 from shim.wire.errors import INVALID_PARAMS, INVALID_REQUEST, ClientFault
+from shim.wire.http import OK
 from shim.wire.jsonrpc import Message, Request
 
 log = structlog.get_logger("shim")
 
 _REMEMBERED = 1_000
-_OK = 200
 
 
 class Sunset:
@@ -70,7 +70,7 @@ class Sunset:
         else:
             code, text = INVALID_REQUEST, f"this API ended on {self._day}: take {MODERN_VERSIONS[0]}{where}"
         headers = tuple(one for one in self.headers if one[0] != "Deprecation")
-        return ClientFault(code, text, _OK, data=rawjson.encode(said), headers=headers, reason="sunset")
+        return ClientFault(code, text, OK, data=rawjson.encode(said), headers=headers, reason="sunset")
 
     def _warn(self, trace: Trace) -> None:
         """Say each caller in the operator's log once."""

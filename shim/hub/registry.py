@@ -29,7 +29,7 @@ def load_dialects(extra: Sequence[Path] = ()) -> Mapping[str, Dialect]:
         try:
             text = path.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as exc:
-            raise DialectError(f"{path}: cannot be read: {exc}") from exc
+            raise DialectError(f"{path}: cannot be read: {getattr(exc, 'strerror', None) or exc}") from exc
         _add(dialects, text, str(path))
     return dialects
 

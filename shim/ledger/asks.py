@@ -17,9 +17,10 @@ _CLAIM = (
     f"event_id = excluded.event_id RETURNING {', '.join(rows.ASK)}"
 )
 _DUE = "UPDATE ask SET sent_ms = 0 WHERE session_id = ? AND request_id = ?"
-_OUTSTANDING = (
+_UNASK = "DELETE FROM ask WHERE session_id = ? AND request_id = ?"
+_PENDING = (
     _SELECT + "JOIN input USING (task_pk, key) "
-    "WHERE ask.session_id = ? AND input.state = 'outstanding' ORDER BY input.n"
+    "WHERE ask.session_id = ? AND input.by IS NOT 'session' ORDER BY input.n"
 )
 
 
@@ -43,9 +44,13 @@ class Asks(Part):
         """Note that a question was lost on its way: it may be sent again at once."""
         await self._db.write((_DUE, (sent.session_id, sent.request_id)), then=lambda _: None)
 
+    async def unask(self, sent: AskRow) -> None:
+        """Forget how a question was sent: its client knows that it need not be answered."""
+        await self._db.write((_UNASK, (sent.session_id, sent.request_id)), then=lambda _: None)
+
     async def asks(self, session_id: str) -> list[AskRow]:
-        """Give the questions that were sent over a session and are still outstanding."""
-        return [rows.ask(row) for row in await self._db.read(_OUTSTANDING, session_id)]
+        """Give the questions that were sent over a session, and that its client may still have open."""
+        return [rows.ask(row) for row in await self._db.read(_PENDING, session_id)]
 
     async def asks_of(self, task_pk: int) -> list[AskRow]:
         """Give how a task's questions were sent over sessions that have not ended."""

@@ -10,8 +10,9 @@ class Calls(Part):
     """The part of the SQLite ledger that keeps the params of such calls; they go with the task's end."""
 
     async def keep_call(self, task_pk: int, params: bytes) -> None:
-        """Write down what a local task's call was."""
-        await self._db.run((_KEEP, (task_pk, params)))
+        """Write down what a local task's call was; it counts after a kill, so in memory it is of no use."""
+        if (column := self._payloads.column(params)) is not None:
+            await self._db.run((_KEEP, (task_pk, column)))
 
     async def take_call(self, task_pk: int) -> bytes | None:
         """Give what a local task's call was, and forget it: it runs once more, not twice."""

@@ -10,7 +10,9 @@ from typing import Any, TypeVar
 
 import aiosqlite
 
+from shim.ledger.payloads import Payloads
 from shim.ledger.protocol import LedgerError
+from shim.ledger.wipe import settle
 from shim.ledger.writer import Results, Row, Statement, Values, Writer
 
 T = TypeVar("T")
@@ -22,10 +24,15 @@ _WAL_KEPT_BYTES = 64 * 1024 * 1024
 class Database:
     """One connection that writes and one that reads beside it; SQLite's errors come out as LedgerError."""
 
-    def __init__(self, path: Path, *, synchronous: str, on_batch: Callable[[int], None] | None) -> None:
+    def __init__(
+        self, path: Path, *, synchronous: str, in_file: bool,
+        on_batch: Callable[[int], None] | None, on_failure: Callable[[], None] | None,
+    ) -> None:  # fmt: skip
         self.path = path
+        self._in_file = in_file
         self._synchronous = synchronous
         self._on_batch = on_batch
+        self._on_failure = on_failure
         self._stack = contextlib.AsyncExitStack()
 
     async def open(self) -> None:
@@ -34,10 +41,11 @@ class Database:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
             writing = await self._connect()
             await _migrate(writing)
+            await settle(writing, in_file=self._in_file)
             self._reads = await self._connect()
         except (OSError, sqlite3.Error, LedgerError) as exc:
             await self._stack.aclose()
-            raise LedgerError(f"{self.path}: {exc}") from exc
+            raise LedgerError(f"{self.path}: {_with_mend(exc)}") from exc
         self._writer = Writer(writing, self._on_batch)
         self._stack.push_async_callback(self._writer.close)
 
@@ -51,7 +59,7 @@ class Database:
             taken = [(sql, _bindable(values)) for sql, values in statements]
             return await self._writer.write(*taken, then=then)
         except (sqlite3.Error, OverflowError) as exc:  # OverflowError: an integer over 64 bits
-            raise LedgerError(f"{self.path}: {exc}") from exc
+            raise self._failure(exc) from exc
 
     async def run(self, *statements: Statement) -> None:
         """Run statements as one operation."""
@@ -62,7 +70,13 @@ class Database:
         try:
             return [tuple(row) for row in await self._reads.execute_fetchall(sql, _bindable(values))]
         except (sqlite3.Error, OverflowError, ValueError) as exc:  # ValueError: the connection is closed
-            raise LedgerError(f"{self.path}: {exc}") from exc
+            raise self._failure(exc) from exc
+
+    def _failure(self, exc: Exception) -> LedgerError:
+        """Count what could not be done, and say why."""
+        if self._on_failure is not None:
+            self._on_failure()
+        return LedgerError(f"{self.path}: {exc}")
 
     async def _connect(self) -> aiosqlite.Connection:
         db = await aiosqlite.connect(self.path, isolation_level=None, cached_statements=256)
@@ -91,10 +105,18 @@ def _text(value: Any) -> Any:
 
 
 class Part:
-    """A part of the ledger; the parts share the database."""
+    """A part of the ledger; the parts share the database, and where payloads are kept."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, payloads: Payloads) -> None:
         self._db = db
+        self._payloads = payloads
+
+
+def _with_mend(exc: Exception) -> str:
+    """Say what is wrong with a file, and what to do where it is no ledger or damaged."""
+    if isinstance(exc, sqlite3.DatabaseError) and not isinstance(exc, sqlite3.OperationalError):
+        return f"{exc}: put a copy in its place, or move it away with its -wal and -shm to begin without it"
+    return getattr(exc, "strerror", None) or str(exc)
 
 
 async def _migrate(db: aiosqlite.Connection) -> None:

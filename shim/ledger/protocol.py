@@ -30,13 +30,19 @@ class IdCollision(ValueError):
 class LedgerError(RuntimeError):
     """The ledger cannot be read or written; never to be taken for "not found" (OWN-CHECK)."""
 
+    in_one_line = True
+    """The log needs no traceback of it: what SQLite or the disk says is all there is."""
+
 
 class LedgerLocked(LedgerError):
     """Another process has the ledger (DUR-7)."""
 
 
 class Ledger(Protocol):
-    """Every write is on disk when it returns, but for the touches. All of it may raise LedgerError."""
+    """Every write is on disk when it returns, but for the touches and what is kept in memory (DUR-8).
+
+    All of it may raise LedgerError.
+    """
 
     async def open(self) -> None:
         """Lock, migrate and open. Raises LedgerLocked, LedgerError."""
@@ -104,6 +110,9 @@ class Ledger(Protocol):
     async def results(self, pks: Sequence[int]) -> dict[int, bytes]:
         """Give the results that tasks ended with, of those that have one, in one read."""
 
+    async def regained(self, pk: int, result: bytes | None, error: bytes | None) -> TaskRow:
+        """Keep once more, in memory, what a task ended with: the upstream gave it again (DUR-8)."""
+
     async def open_tasks_of(
         self, caller: str, *, client_session: str | None = None, limit: int
     ) -> list[TaskRow]:
@@ -114,8 +123,14 @@ class Ledger(Protocol):
     ) -> list[TaskRow]:
         """Give tasks that have not ended, oldest first, for the shim's own work."""
 
-    async def abandoned_tasks(self, before_ms: int, *, stage: int, after: int, limit: int) -> list[TaskRow]:
-        """Give open tasks that no client touched since, from above the key `after`; not those at `stage`."""
+    async def open_among(self, pks: Sequence[int]) -> set[int]:
+        """Give which of these tasks have not ended, in one read."""
+
+    async def untouched_tasks(self, before_ms: int, *, below: int, after: int, limit: int) -> list[TaskRow]:
+        """Give open tasks that no client touched since, from above the key `after`, in stages under `below`.
+
+        A stage is what was done about an abandoned task (DUR-6).
+        """
 
     async def set_abandoned(self, pk: int, stage: int) -> None:
         """Note what was done about an abandoned task; the next touch takes it back (DUR-6)."""
@@ -153,6 +168,9 @@ class Ledger(Protocol):
     async def idle_sessions(self, upstream: str, *, limit: int) -> list[SessionRow]:
         """Give open sessions of legacy clients at an upstream that have no open task."""
 
+    async def unused_sessions(self, upstream: str, before_ms: int, *, limit: int) -> list[SessionRow]:
+        """Give open sessions of the shim's own at an upstream, unused since, that hold no open task."""
+
     async def connected(self) -> list[Connected]:
         """Count the sessions that legacy clients have open, by caller and client."""
 
@@ -171,7 +189,8 @@ class Ledger(Protocol):
     async def add_input(self, asked: InputRow) -> InputRow:
         """Write a question down; the same one again, or another under a taken key, gives the row there is.
 
-        The same one is outstanding under the same upstream id. Another under that id closes it.
+        The same one is outstanding under the same upstream id. Another under that id closes it. One whose
+        text was lost has it again. Raises ClientFault where memory has no room for it (DUR-8).
         """
 
     async def inputs(self, task_pk: int, states: Sequence[InputState] = ("outstanding",)) -> list[InputRow]:
@@ -181,7 +200,7 @@ class Ledger(Protocol):
         """Give the question that came under an id on a session."""
 
     async def answer_input(self, task_pk: int, key: str, response: bytes, *, by: str) -> bool:
-        """Write an answer down; True only for the first one."""
+        """Write an answer down; True only for the first one. Raises ClientFault as `add_input` does."""
 
     async def deliver_input(self, task_pk: int, key: str) -> None:
         """Note that the upstream has the answer."""
@@ -195,8 +214,11 @@ class Ledger(Protocol):
     async def ask_is_due(self, sent: AskRow) -> None:
         """Note that a question was lost on its way: it may be sent again at once."""
 
+    async def unask(self, sent: AskRow) -> None:
+        """Forget how a question was sent: its client knows that it need not be answered."""
+
     async def asks(self, session_id: str) -> list[AskRow]:
-        """Give the questions that were sent over a session and are still outstanding."""
+        """Give the questions that were sent over a session, and that its client may still have open."""
 
     async def asks_of(self, task_pk: int) -> list[AskRow]:
         """Give how a task's questions were sent over sessions that have not ended."""
@@ -207,8 +229,11 @@ class Ledger(Protocol):
     async def release_input(self, task_pk: int, key: str) -> None:
         """Make an answered question outstanding again, as if not sent: the upstream refused the answer."""
 
-    async def withdraw_input(self, task_pk: int, key: str) -> bool:
-        """Close a question that nobody has answered; False where somebody has (ML-INPUT)."""
+    async def withdraw_input(self, task_pk: int, key: str, *, now_ms: int, asked_before_ms: int) -> bool:
+        """Close a question that was asked before a time; False where somebody has answered it."""
+
+    async def ask_again(self, asked: InputRow, *, withdrawn_before_ms: int) -> bool:
+        """Open a question anew that was withdrawn before a time, as if never sent; False for any other."""
 
     async def close_inputs(self, task_pk: int) -> None:
         """Close what is not delivered (INPUT-END)."""
@@ -226,9 +251,13 @@ class Ledger(Protocol):
         """Give a key's row."""
 
     async def idem_finish(
-        self, caller: str, key: str, *, answer: bytes | None, is_error: bool, dialect: str
-    ) -> None:
-        """Write a keyed call's answer down, and the dialect it is written in."""
+        self, caller: str, key: str, *, answer: bytes | None, is_error: bool, dialect: str,
+        handle: bytes | None = None,
+    ) -> None:  # fmt: skip
+        """Write a keyed call's answer down, and the dialect it is written in.
+
+        `handle` is the handle in it, if it is one: that is kept wherever the answer is (DUR-8).
+        """
 
     async def idem_release(self, caller: str, key: str) -> None:
         """Give a key free whose call was turned away before it ran."""

@@ -29,11 +29,19 @@ RETURNING pk
 _KEYED = """
 DELETE FROM keyed WHERE (caller, key) IN (
     SELECT caller, key FROM keyed WHERE created_ms <= :now - :idempotency LIMIT :limit)
+RETURNING caller, key
 """
+# a session stays while a task that lives in it, or that its client made, has not ended
 _SESSIONS = """
 DELETE FROM session WHERE session_id IN (
-    SELECT session_id FROM session WHERE used_ms <= :now - :session
-        AND NOT EXISTS (SELECT 1 FROM task WHERE task.session_id = session.session_id AND ended_ms IS NULL)
+    SELECT session_id FROM (
+        SELECT session_id, caller FROM session WHERE used_ms <= :now - :session
+        UNION ALL
+        SELECT session_id, caller FROM session WHERE closed = 1 AND used_ms <= :now - :tombstone) AS old
+    WHERE NOT EXISTS (SELECT 1 FROM task WHERE task.session_id = old.session_id AND ended_ms IS NULL)
+        AND NOT EXISTS (
+            SELECT 1 FROM task INDEXED BY task_open_of
+            WHERE task.caller = old.caller AND client_session = old.session_id AND ended_ms IS NULL)
     LIMIT :limit)
 RETURNING session_id
 """
@@ -47,6 +55,8 @@ class Gone:
     ended_callers: dict[int, str]
     """Key of a task that was open until now -> its caller."""
     session_ids: tuple[str, ...]
+    calls: tuple[tuple[str, str], ...]
+    """Callers and keys of keyed calls."""
 
 
 def statements(
@@ -63,7 +73,12 @@ def statements(
 
 def gone(results: Results) -> Gone:
     """Read what the operation did."""
-    deleted, payloads, old, _, sessions = results
+    deleted, payloads, old, keyed, sessions = results
     pks = tuple(row[0] for row in (*deleted, *payloads, *old))
     purged = Purged(tuple(row[1] for row in (*payloads, *old)), len(deleted), pks)
-    return Gone(purged, {row[0]: row[2] for row in old}, tuple(row[0] for row in sessions))
+    return Gone(
+        purged,
+        {row[0]: row[2] for row in old},
+        tuple(row[0] for row in sessions),
+        tuple((row[0], row[1]) for row in keyed),
+    )

@@ -1,5 +1,6 @@
 """What the ledger keeps: tasks, sessions, questions, keyed calls. Frozen; a change is a new record."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -47,6 +48,8 @@ class TaskRow(NewTask, frozen=True, kw_only=True):
     """The largest ttl shown; None while it was ever unlimited (DUR-4)."""
     result: bytes | None = None
     error: bytes | None = None
+    tool_error: bool = False
+    """True where the result is a tool's error and not in the file (DUR-8)."""
     ended_ms: int | None = None
     touched_ms: int = 0
     result_request_id: bytes | None = None
@@ -56,6 +59,12 @@ class TaskRow(NewTask, frozen=True, kw_only=True):
     """1 once it was told that nobody asks for it any more, 2 once it was seen to (DUR-6)."""
     purged: bool = False
     """True for a tombstone: its owner is told that it has expired."""
+
+    @property
+    def lacks_payload(self) -> bool:
+        """Tell whether what the task ended with is not kept any more (DUR-8)."""
+        carries = self.status in {Status.COMPLETED, Status.FAILED} and not self.purged
+        return carries and self.result is None and self.error is None
 
 
 class Lookup(msgspec.Struct, frozen=True):
@@ -98,7 +107,10 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     """What the client asked of a session that the shim serves itself, raw JSON (LM-LOCAL)."""
 
 
-InputState = Literal["outstanding", "answered", "delivered", "closed"]
+InputState = Literal["outstanding", "answered", "delivered", "closed", "lost"]
+"""`lost` is outstanding without its text, which is not kept any more: an answer to it counts (DUR-8)."""
+
+EVERY_STATE: Sequence[InputState] = ("outstanding", "answered", "delivered", "closed", "lost")
 
 
 class InputRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,6 +128,8 @@ class InputRow(msgspec.Struct, frozen=True, kw_only=True):
     state: InputState = "outstanding"
     response: bytes | None = None
     by: str | None = None
+    withdrawn_ms: int | None = None
+    """When the server took it back, unanswered; None if it did not, or asks it again."""
 
 
 class AskRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,6 +156,8 @@ class IdemRow(msgspec.Struct, frozen=True, kw_only=True):
     instance: str
     dialect: str = ""
     """The dialect that the answer is written in; empty for one of the shim's own errors."""
+    handle: bytes | None = None
+    """The handle in the answer, if that is one, and nothing else of it."""
 
 
 class Purged(msgspec.Struct, frozen=True):

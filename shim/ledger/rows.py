@@ -26,7 +26,7 @@ def task(row: Sequence[Any]) -> TaskRow:
     named = dict(zip(_TASK, row, strict=True))
     named["kinds"] = frozenset(named["kinds"].split())
     named["status"] = Status(named["status"])
-    for flag in ("driven", "cancel_requested", "purged", "local"):
+    for flag in ("driven", "cancel_requested", "purged", "local", "tool_error"):
         named[flag] = bool(named[flag])
     return TaskRow(**named)
 

@@ -6,6 +6,7 @@ from shim.audit.events import Client, Connected
 from shim.ledger import rows
 from shim.ledger.cache import Recent
 from shim.ledger.database import Database, Part
+from shim.ledger.payloads import Payloads
 from shim.ledger.protocol import NOBODY
 from shim.ledger.records import SessionRow
 from shim.ledger.writer import Results, Statement
@@ -46,8 +47,8 @@ _TOUCH = (
 class Sessions(Part):
     """The part of the SQLite ledger that keeps sessions."""
 
-    def __init__(self, db: Database, *, cache_rows: int) -> None:
-        Part.__init__(self, db)
+    def __init__(self, db: Database, payloads: Payloads, *, cache_rows: int) -> None:
+        Part.__init__(self, db, payloads)
         self._sessions = Recent[str, SessionRow](cache_rows)
         self._used: dict[str, int] = {}
 
@@ -113,6 +114,16 @@ class Sessions(Part):
             f"SELECT {_COLUMNS} FROM session WHERE upstream = ? AND side = 'client' AND closed = 0 "  # noqa: S608
             f"AND NOT {_OPEN_TASKS} LIMIT ?",
             upstream, limit,
+        )  # fmt: skip
+        return [rows.session(row) for row in found]
+
+    async def unused_sessions(self, upstream: str, before_ms: int, *, limit: int) -> list[SessionRow]:
+        """Give open sessions of the shim's own at an upstream, unused since, that hold no open task."""
+        found = await self._db.read(
+            f"SELECT {_COLUMNS} FROM session WHERE used_ms < ? AND upstream = ? AND side = 'pool' "  # noqa: S608
+            "AND closed = 0 AND NOT EXISTS "
+            "(SELECT 1 FROM task WHERE task.session_id = session.session_id AND ended_ms IS NULL) LIMIT ?",
+            before_ms, upstream, limit,
         )  # fmt: skip
         return [rows.session(row) for row in found]
 

@@ -12,6 +12,7 @@ from shim.ledger.database import Database
 from shim.ledger.inputs import Inputs
 from shim.ledger.keyed import Keyed
 from shim.ledger.lock import FileLock
+from shim.ledger.payloads import Payloads, of_call
 from shim.ledger.protocol import LedgerError
 from shim.ledger.records import Purged, Stats
 from shim.ledger.sessions import Sessions
@@ -28,14 +29,22 @@ class SqliteLedger(Tasks, Sessions, Inputs, Asks, Calls, Keyed):
         self, path: Path, clock: Clock, *,
         synchronous: str = "full", lock_wait_ms: int = 10_000,
         cache_rows: int = 20_000, cache_bytes: int = _CACHE_BYTES,
-        on_batch: Callable[[int], None] | None = None,
+        on_batch: Callable[[int], None] | None = None, on_failure: Callable[[], None] | None = None,
+        payloads: Payloads | None = None,
     ) -> None:  # fmt: skip
-        """`on_batch` hears how many writes each commit carried; caches are bounded in rows and payload."""
-        db = Database(path, synchronous=synchronous, on_batch=on_batch)
-        Tasks.__init__(self, db, cache_rows=cache_rows, cache_bytes=cache_bytes)
-        Sessions.__init__(self, db, cache_rows=cache_rows)
-        Inputs.__init__(self, db, cache_rows=cache_rows, cache_bytes=cache_bytes)
-        self._lock = FileLock(path.with_name(path.name + ".lock"), clock)
+        """`on_batch` hears how many writes each commit carried, `on_failure` of each that failed.
+
+        Caches are bounded in rows and payload. `payloads` says where what tasks carry is kept: in the file,
+        if not given.
+        """
+        payloads = payloads or Payloads()
+        db = Database(
+            path, synchronous=synchronous, in_file=payloads.in_file, on_batch=on_batch, on_failure=on_failure
+        )
+        Tasks.__init__(self, db, payloads, cache_rows=cache_rows, cache_bytes=cache_bytes)
+        Sessions.__init__(self, db, payloads, cache_rows=cache_rows)
+        Inputs.__init__(self, db, payloads, cache_rows=cache_rows, cache_bytes=cache_bytes)
+        self._lock = FileLock(path, clock)
         self._lock_wait_ms = lock_wait_ms
 
     async def open(self) -> None:
@@ -65,7 +74,7 @@ class SqliteLedger(Tasks, Sessions, Inputs, Asks, Calls, Keyed):
     async def expire(self, pk: int, now_ms: int) -> None:
         """Turn a task into a tombstone (DUR-4)."""
         await super().expire(pk, now_ms)
-        self.forget_inputs(pk)
+        self.purged_inputs(pk)
 
     async def purge(
         self, now_ms: int, *, retention_ms: int, tombstone_ms: int, max_age_ms: int,
@@ -104,6 +113,8 @@ class SqliteLedger(Tasks, Sessions, Inputs, Asks, Calls, Keyed):
         gone = purge.gone(results)
         for pk in gone.purged.pks:
             self.forget(pk, gone.ended_callers.get(pk))
-            self.forget_inputs(pk)
+            self.purged_inputs(pk)
+        for caller, key in gone.calls:
+            self._payloads.drop(of_call(caller, key))
         self.forget_sessions(*gone.session_ids)
         return gone.purged

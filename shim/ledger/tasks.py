@@ -11,9 +11,10 @@ from shim.hub.status import TERMINAL, Status
 from shim.ledger import rows
 from shim.ledger.cache import Recent
 from shim.ledger.database import Database, Part
+from shim.ledger.payloads import Payloads, of_task
 from shim.ledger.protocol import NOBODY, IdCollision
 from shim.ledger.records import Lookup, NewTask, Observed, TaskRow
-from shim.ledger.writer import Results, Statement
+from shim.ledger.writer import Results, Row, Statement
 
 _CREATE = rows.insert("task", rows.NEW_TASK) + " ON CONFLICT DO NOTHING RETURNING pk"
 
@@ -21,7 +22,8 @@ _CREATE = rows.insert("task", rows.NEW_TASK) + " ON CONFLICT DO NOTHING RETURNIN
 _OBSERVE = f"""
 UPDATE task SET
     status = :status, status_message = :message, last_updated_at = coalesce(:updated, last_updated_at),
-    ttl_ms = :ttl, poll_interval_ms = :poll, result = :result, error = :error, ended_ms = :ended,
+    ttl_ms = :ttl, poll_interval_ms = :poll, result = :result, error = :error, tool_error = :tool_error,
+    ended_ms = :ended,
     max_ttl_ms = CASE WHEN max_ttl_ms IS NULL OR :ttl IS NULL THEN NULL ELSE max(max_ttl_ms, :ttl) END
 WHERE pk = :pk AND ended_ms IS NULL
 RETURNING {rows.TASK}
@@ -39,10 +41,11 @@ _RENAMED = (
     f"SELECT {rows.TASK} FROM task INDEXED BY task_renamed "  # noqa: S608
     "WHERE upstream = ? AND upstream_task_id = ? AND task_id <> upstream_task_id"
 )
-_ABANDONED = (
+_UNTOUCHED = (
     f"SELECT {rows.TASK} FROM task "  # noqa: S608
     "WHERE ended_ms IS NULL AND touched_ms <= ? AND abandoned < ? AND pk > ? ORDER BY pk LIMIT ?"
 )
+_OPEN_AMONG = "SELECT pk FROM task WHERE ended_ms IS NULL AND pk IN (SELECT value FROM json_each(?))"
 _RESULTS = "SELECT pk, result FROM task WHERE result IS NOT NULL AND pk IN (SELECT value FROM json_each(?))"
 _NEWEST_FIRST = "ORDER BY pk DESC LIMIT ?"
 _ABOVE_ALL = 2**63 - 1
@@ -61,8 +64,8 @@ SELECT (SELECT pk FROM task WHERE task_id = ? AND caller = ?), EXISTS (SELECT 1 
 class Tasks(Part):
     """The part of the SQLite ledger that keeps tasks."""
 
-    def __init__(self, db: Database, *, cache_rows: int, cache_bytes: int) -> None:
-        Part.__init__(self, db)
+    def __init__(self, db: Database, payloads: Payloads, *, cache_rows: int, cache_bytes: int) -> None:
+        Part.__init__(self, db, payloads)
         self._rows = Recent[int, TaskRow](cache_rows, most_weight=cache_bytes, weigh=_weigh)
         self._keys = Recent[tuple[str, str], int](cache_rows)
         self._touched: dict[int, int] = {}
@@ -84,9 +87,13 @@ class Tasks(Part):
             if not made:
                 return None
             self._open_by_caller[new.caller] += 1
-            return self._keep(replace(row, pk=made[0][0]))
+            pk = made[0][0]
+            carried = {"status_message": new.status_message, "meta": new.meta}
+            self._payloads.keep(of_task(pk), "only", carried)
+            return self._keep(replace(row, pk=pk))
 
-        kept = await self._db.write((_CREATE, rows.stored(row, rows.NEW_TASK)), then=keep)
+        bare = self._payloads.bare(row, "status_message", "meta")
+        kept = await self._db.write((_CREATE, rows.stored(bare, rows.NEW_TASK)), then=keep)
         if kept is None:
             raise IdCollision(new.task_id)
         return kept
@@ -118,7 +125,7 @@ class Tasks(Part):
     async def renamed(self, upstream: str, upstream_task_id: str) -> list[TaskRow]:
         """Give the tasks that an upstream calls so and whose clients know them by another id (OWN-ID-MAP)."""
         found = await self._db.read(_RENAMED, upstream, upstream_task_id)
-        return [rows.task(row) for row in found]
+        return self._read(found)
 
     async def own_task(self, pk: int) -> TaskRow:
         """Give a task for the shim's own work on it. Raises KeyError."""
@@ -133,9 +140,12 @@ class Tasks(Part):
         result: bytes | None = None, error: bytes | None = None,
     ) -> Observed:  # fmt: skip
         """Take an observation in one conditional statement. Raises KeyError for a task that is gone."""
+        carried = {"status_message": status_message, "result": result, "error": error}
+        column = self._payloads.column
         values = {
-            "pk": pk, "status": status.value, "message": status_message, "updated": last_updated_at,
-            "ttl": ttl_ms, "poll": poll_interval_ms, "result": result, "error": error,
+            "pk": pk, "status": status.value, "message": column(status_message), "updated": last_updated_at,
+            "ttl": ttl_ms, "poll": poll_interval_ms, "result": column(result), "error": column(error),
+            "tool_error": self._payloads.tool_error(result),
             "ended": now_ms if status in TERMINAL else None,
         }  # fmt: skip
 
@@ -143,7 +153,11 @@ class Tasks(Part):
             [changed] = results
             if not changed:
                 return None
-            row = self._keep(rows.task(changed[0]))
+            row = rows.task(changed[0])
+            ended_there = row.ended_ms is not None and not row.local
+            self._payloads.keep(of_task(pk), "again" if ended_there else "only", carried)
+            # whoever told of the end has all of it, however little can be kept
+            row = self._keep(replace(self._payloads.task(row), **carried))
             if row.ended_ms is not None:
                 self._ended(row.caller)
             return row
@@ -163,8 +177,8 @@ class Tasks(Part):
             ended, changed = results
             for row in ended:
                 self._ended(row[0])
-            for row in changed:
-                self._keep(rows.task(row))
+            self._payloads.drop(of_task(pk))
+            self._took(changed)
 
         await self._db.write((_END, (now_ms, pk)), entomb, then=keep)
 
@@ -192,7 +206,7 @@ class Tasks(Part):
     async def open_local_tasks(self, *, limit: int) -> list[TaskRow]:
         """Give local tasks that have not ended."""
         sql = f"SELECT {rows.TASK} FROM task WHERE local = 1 AND ended_ms IS NULL ORDER BY pk LIMIT ?"  # noqa: S608
-        return [rows.task(row) for row in await self._db.read(sql, limit)]
+        return self._read(await self._db.read(sql, limit))
 
     def touch(self, pk: int, now_ms: int) -> None:
         """Note that a client asked for the task."""
@@ -207,11 +221,21 @@ class Tasks(Part):
         sql, values = _LIST, [caller, _ABOVE_ALL if after is None else after]
         if client_session is not None:
             sql, values = _LIST_SESSION, [*values, client_session]
-        return [rows.task(row) for row in await self._db.read(sql + _NEWEST_FIRST, *values, limit)]
+        return self._read(await self._db.read(sql + _NEWEST_FIRST, *values, limit))
 
     async def results(self, pks: Sequence[int]) -> dict[int, bytes]:
         """Give the results that tasks ended with, of those that have one, in one read."""
-        return dict(await self._db.read(_RESULTS, json.dumps(pks)))
+        found: dict[int, bytes] = dict(await self._db.read(_RESULTS, json.dumps(pks)))
+        results = ((pk, self._payloads.result(pk, found.get(pk))) for pk in pks)
+        return {pk: result for pk, result in results if result is not None}
+
+    async def regained(self, pk: int, result: bytes | None, error: bytes | None) -> TaskRow:
+        """Keep once more, in memory, what a task ended with: the upstream gave it again (DUR-8)."""
+        row = await self.own_task(pk)
+        if not row.lacks_payload:
+            return row
+        self._payloads.keep(of_task(pk), "again", {"result": result, "error": error})
+        return self._keep(replace(row, result=result, error=error))
 
     async def open_tasks_of(
         self, caller: str, *, client_session: str | None = None, limit: int
@@ -222,7 +246,7 @@ class Tasks(Part):
         sql, values = _OPEN_OF, [caller]
         if client_session is not None:
             sql, values = f"{sql} AND client_session = ?", [*values, client_session]
-        return [rows.task(row) for row in await self._db.read(f"{sql} ORDER BY pk LIMIT ?", *values, limit)]
+        return self._read(await self._db.read(f"{sql} ORDER BY pk LIMIT ?", *values, limit))
 
     async def open_tasks(
         self, *, upstream: str | None = None, session_id: str | None = None, limit: int
@@ -237,12 +261,16 @@ class Tasks(Part):
             f"SELECT {rows.TASK} FROM task WHERE {' AND '.join(where)} ORDER BY pk LIMIT ?",  # noqa: S608
             *values, limit,
         )  # fmt: skip
-        return [rows.task(row) for row in found]
+        return self._read(found)
 
-    async def abandoned_tasks(self, before_ms: int, *, stage: int, after: int, limit: int) -> list[TaskRow]:
-        """Give open tasks that no client touched since, from above the key `after`; not those at `stage`."""
-        found = await self._db.read(_ABANDONED, before_ms, stage, after, limit)
-        return [rows.task(row) for row in found]
+    async def open_among(self, pks: Sequence[int]) -> set[int]:
+        """Give which of these tasks have not ended, in one read."""
+        return {pk for [pk] in await self._db.read(_OPEN_AMONG, json.dumps(pks))}
+
+    async def untouched_tasks(self, before_ms: int, *, below: int, after: int, limit: int) -> list[TaskRow]:
+        """Give open tasks that no client touched since, from above the key `after`, in earlier stages."""
+        found = await self._db.read(_UNTOUCHED, before_ms, below, after, limit)
+        return self._read(found)
 
     async def set_abandoned(self, pk: int, stage: int) -> None:
         """Note what was done about an abandoned task; the next touch takes it back."""
@@ -261,6 +289,7 @@ class Tasks(Part):
     def forget(self, pk: int, ended_caller: str | None) -> None:
         """Take note that time changed a task or took it; `ended_caller` had it open until now."""
         self._rows.drop(pk)
+        self._payloads.drop(of_task(pk))
         if ended_caller is not None:
             self._ended(ended_caller)
 
@@ -274,18 +303,21 @@ class Tasks(Part):
             del self._open_by_caller[caller]
 
     async def _set(self, assignment: str, values: Sequence[Any], pk: int) -> None:
-        def keep(results: Results) -> None:
-            for row in results[0]:
-                self._keep(rows.task(row))
+        await self._db.write(_change(assignment, values, pk), then=lambda results: self._took(results[0]))
 
-        await self._db.write(_change(assignment, values, pk), then=keep)
+    def _took(self, changed: Sequence[Row]) -> None:
+        for row in self._read(changed):
+            self._keep(row)
+
+    def _read(self, found: Sequence[Row]) -> list[TaskRow]:
+        return [self._payloads.task(rows.task(row)) for row in found]
 
     async def _row(self, pk: int) -> TaskRow | None:
         return await self._rows.get_or_read(pk, lambda: self._read_row(pk))
 
     async def _read_row(self, pk: int) -> TaskRow | None:
         found = await self._db.read(f"SELECT {rows.TASK} FROM task WHERE pk = ?", pk)  # noqa: S608
-        return rows.task(found[0]) if found else None
+        return self._read(found)[0] if found else None
 
 
 def _change(assignment: str, values: Sequence[Any], pk: int) -> Statement:

@@ -11,10 +11,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 import aiohttp
 
 from shim.hub import rawjson
+from shim.hub.facts import CALL
 from shim.hub.rawjson import RawJsonError
 from shim.wire.era import META_VERSION, MODERN_VERSIONS, Era, classify
-from shim.wire.errors import ClientFault, UpstreamFault
+from shim.wire.errors import INTERNAL, ClientFault, UpstreamFault
 from shim.wire.headers import encode_value, mirrored
+from shim.wire.http import ACCEPT, JSON_TYPE, MCP_METHOD, MCP_NAME, OK, PROTOCOL_VERSION, SESSION_ID, SSE_TYPE
 from shim.wire.jsonrpc import (
     Message,
     Notification,
@@ -26,16 +28,14 @@ from shim.wire.jsonrpc import (
     write_message,
     write_notification,
 )
+from shim.wire.methods import CANCELLED, INITIALIZED
 from shim.wire.param_headers import Mirrored, mirrored_params, param_headers
 from shim.wire.sse import SseParser
 
-_SESSION = "Mcp-Session-Id"
 _GONE = 404
-_OK = 200
 _GRACE_S = 1.0
 """How long answers are waited for once the client has closed its end."""
 _AGAIN_S = 1.0
-_ERROR = -32603
 _BROKEN = (aiohttp.ClientError, OSError, ValueError, UpstreamFault)
 
 Write = Callable[[bytes], Awaitable[None]]
@@ -101,7 +101,7 @@ class Relayed:
             task = asyncio.create_task(self._ask(message, line), name="ask")
             self._asking[message.id] = task
             task.add_done_callback(lambda _: self._asking.pop(message.id, None))
-        elif modern and isinstance(message, Notification) and message.method == "notifications/cancelled":
+        elif modern and isinstance(message, Notification) and message.method == CANCELLED:
             if (task_of := self._asking.get(message.params.get("requestId", b""))) is not None:
                 task_of.cancel()  # leaving is what calls a request off over HTTP
         else:
@@ -115,7 +115,7 @@ class Relayed:
                 await response.read()
         except aiohttp.ClientError:
             return
-        if isinstance(message, Notification) and message.method == "notifications/initialized":
+        if isinstance(message, Notification) and message.method == INITIALIZED:
             self._listen()
 
     async def _ask(self, message: Request, line: bytes) -> None:
@@ -125,7 +125,7 @@ class Relayed:
         except _BROKEN:
             answered = False
         if not answered:
-            await self._write(write_error(message.id, _ERROR, "the answer broke off"))
+            await self._write(write_error(message.id, INTERNAL, "the answer broke off"))
 
     async def _exchange(self, message: Request, line: bytes) -> bool:
         session = self._session
@@ -139,9 +139,9 @@ class Relayed:
 
     async def _answer(self, message: Request, response: aiohttp.ClientResponse) -> bool:
         """Write what comes; True once the answer was among it."""
-        if message.method == "initialize" and response.status == _OK:
+        if message.method == "initialize" and response.status == OK:
             self._opened(response)
-        if response.content_type == "text/event-stream":
+        if response.content_type == SSE_TYPE:
             async for data in self._events(response):
                 if await self._pass(message, data):
                     return True
@@ -155,7 +155,7 @@ class Relayed:
             return False
         if asked.method == "initialize" and message.result is not None:
             version = rawjson.string(rawjson.members(message.result).get("protocolVersion"))
-            self._session["MCP-Protocol-Version"] = version or ""
+            self._session[PROTOCOL_VERSION] = version or ""
         elif asked.method == "tools/list" and message.result is not None:
             self._learn(message.result)
         await self._write(write_message(Response(asked.id, message.result, message.error)))
@@ -164,8 +164,8 @@ class Relayed:
     # -- the session ----------------------------------------------------------------------------
 
     def _opened(self, response: aiohttp.ClientResponse) -> None:
-        session_id = response.headers.get(_SESSION)
-        self._session = {_SESSION: session_id} if session_id else {}
+        session_id = response.headers.get(SESSION_ID)
+        self._session = {SESSION_ID: session_id} if session_id else {}
 
     async def _reopen(self, lost: Mapping[str, str]) -> bool:
         """Open another session in a lost one's place, once however many miss it."""
@@ -175,12 +175,12 @@ class Relayed:
             initialize = self._initialize or b""
             self._session = {}
             async with self._post(read_client(initialize), initialize) as response:
-                if response.status != _OK:
+                if response.status != OK:
                     return False
                 self._opened(response)
                 await response.read()
-            self._session |= {key: value for key, value in lost.items() if key != _SESSION}
-            said = Notification("notifications/initialized", {})
+            self._session |= {key: value for key, value in lost.items() if key != SESSION_ID}
+            said = Notification(INITIALIZED, {})
             await self._tell(said, write_notification(said.method, None))
             return True
 
@@ -191,11 +191,11 @@ class Relayed:
 
     async def _hear(self, session: Mapping[str, str]) -> None:
         """Write what the server says of its own accord, as long as the session has a stream for it."""
-        headers = {**self._own, **session, "Accept": "text/event-stream"}
+        headers = {**self._own, **session, "Accept": SSE_TYPE}
         while True:
             try:
                 async with self._http.get(self._url, headers=headers) as response:
-                    if response.status != _OK:
+                    if response.status != OK:
                         return
                     async for data in self._events(response):
                         message = read_upstream(data)
@@ -220,16 +220,16 @@ class Relayed:
     def _headers(self, message: Message) -> list[tuple[str, str]]:
         headers = [
             *self._own.items(),
-            ("Content-Type", "application/json"),
-            ("Accept", "application/json, text/event-stream"),
+            ("Content-Type", JSON_TYPE),
+            ("Accept", ACCEPT),
         ]
         if isinstance(message, Response) or classify({}, message, None) is Era.LEGACY:
             return [*headers, *self._session.items()]
-        headers += [("MCP-Protocol-Version", _version(message)), ("Mcp-Method", message.method)]
+        headers += [(PROTOCOL_VERSION, _version(message)), (MCP_METHOD, message.method)]
         name = mirrored(message.method, message.params)
         if name is not None:
-            headers.append(("Mcp-Name", encode_value(name)))
-        if message.method == "tools/call":
+            headers.append((MCP_NAME, encode_value(name)))
+        if message.method == CALL:
             headers += param_headers(self._params.get(name or "", {}), message.params.get("arguments"))
         return headers
 

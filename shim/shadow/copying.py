@@ -20,7 +20,7 @@ from shim.hub.rawjson import Members
 from shim.hub.status import TERMINAL, Status
 from shim.ledger.records import TaskRow
 from shim.tasks.recording import iso
-from shim.tasks.terminal import end_of, error
+from shim.tasks.terminal import CANCELLED, end_of
 from shim.upstreams.base import (
     Context,
     Created,
@@ -31,7 +31,7 @@ from shim.upstreams.base import (
     TaskUnknown,
     Upstream,
 )
-from shim.wire.errors import INTERNAL, METHOD_NOT_FOUND, ShimError
+from shim.wire.errors import METHOD_NOT_FOUND, ShimError
 from shim.wire.jsonrpc import Response
 from shim.wire.modern import is_question
 
@@ -163,7 +163,7 @@ class Copies:
         if status is not Status.CANCELLED and upstream.dialect.methods.result:
             response = await upstream.result(ctx, row, upstream.next_id())
         end = end_of(status, response, message)
-        cancelled = error(INTERNAL, "task was cancelled") if end.status is Status.CANCELLED else None
+        cancelled = CANCELLED if end.status is Status.CANCELLED else None
         return Response(None, end.result, end.error or cancelled)
 
     def _row(self, upstream: Upstream, made: Created, pk: int) -> TaskRow:

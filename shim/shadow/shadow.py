@@ -29,8 +29,8 @@ from shim.shadow.compare import Difference, shown
 from shim.shadow.copying import Asked, Copies, Ears
 from shim.tasks.room import Room
 from shim.upstreams.base import SessionEvents, Upstream
+from shim.upstreams.broken import Denied
 from shim.upstreams.faults import fault_of
-from shim.upstreams.http import Denied
 from shim.wire.era import Era
 from shim.wire.errors import UpstreamFault
 from shim.wire.jsonrpc import Message, Request, Response, read_upstream
@@ -218,7 +218,7 @@ class Shadow:
         """Read what the client got; None for the handle of a task that goes on. Raises Asked."""
         message = read_upstream(sample.answer)
         if not isinstance(message, Response):
-            raise UpstreamFault(-32603, "the call's last message is no answer", 502)
+            raise UpstreamFault("the call's last message is no answer")
         if message.result is None:
             return message
         if is_question(message.result):

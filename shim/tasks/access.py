@@ -8,7 +8,10 @@ from shim.wire.errors import task_expired, unknown_task
 
 
 async def own(room: Room, ctx: Context, task_id: str) -> TaskRow:
-    """Give the caller's task. Not theirs and not there raise the same error; only the log tells which."""
+    """Give the caller's task, which it has touched by that (DUR-6).
+
+    Not theirs and not there raise the same error; only the log tells which.
+    """
     ctx.trace.task_id = task_id
     found = await room.ledger.lookup(ctx.caller.key, task_id)
     row = found.row
@@ -19,4 +22,5 @@ async def own(room: Room, ctx: Context, task_id: str) -> TaskRow:
         raise unknown_task()
     if row.purged:
         raise task_expired()
+    room.ledger.touch(row.pk, room.clock.now_ms())
     return row

@@ -10,7 +10,7 @@ from shim.tasks.observe import Observer
 from shim.tasks.room import Room
 from shim.tasks.terminal import End
 from shim.upstreams.base import Context, SessionLost, TaskGone, TaskUnknown
-from shim.upstreams.http import Interrupted
+from shim.upstreams.broken import Interrupted
 from shim.wire.errors import ShimError, UpstreamFault, unknown_task
 
 _LOOKS = 20
@@ -54,7 +54,7 @@ async def cancel(room: Room, observer: Observer, ctx: Context, row: TaskRow, *, 
         if answer == "known":
             if (row := await observer.current(ctx, row)).status in TERMINAL:
                 return row
-            raise UpstreamFault(-32603, "the upstream refused to cancel a task that goes on", 502)
+            raise UpstreamFault("the upstream refused to cancel a task that goes on")
         row = await observer.end(row, End(Status.CANCELLED), ctx=ctx)
         room.start(_worked_on(room, row), f"after cancel {row.pk}")
         return row

@@ -1,7 +1,7 @@
 """Who waits for a change of which task, or for a new one of whose."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -35,6 +35,11 @@ class Changes:
     def watched(self, pk: int) -> bool:
         """Tell whether someone waits for the task."""
         return pk in self._waiting
+
+    @property
+    def waited_for(self) -> Iterable[int]:
+        """The keys of the tasks that someone waits for."""
+        return self._waiting.keys()
 
     def publish(self, pk: int) -> None:
         """Wake everyone who waits for the task."""

@@ -57,10 +57,10 @@ async def room_for_one_more(room: Room, ctx: Context) -> None:
 
 def no_room(ctx: Context) -> ClientFault:
     """Refuse a task, which must not be made or cannot do without."""
-    ctx.trace.denied("limit")
+    limit = "limits.open_tasks_per_caller"
+    ctx.trace.denied("limit", limit)
     return too_many(
-        "too many open tasks of this caller (limits.open_tasks_per_caller)",
-        limit="limits.open_tasks_per_caller", retry_after_s=1,
+        f"too many open tasks of this caller ({limit})", limit=limit, retry_after_s=1,
     )  # fmt: skip
 
 

@@ -9,18 +9,13 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from shim.ledger.records import TaskRow
 from shim.tasks.results import DRAIN_MS
 from shim.tasks.room import Room
 from shim.upstreams.base import Context, SessionLost
-from shim.wire.errors import ShimError, UpstreamFault
-
-
-def stopping() -> UpstreamFault:
-    """Give what is told to who comes while the shim stops."""
-    return UpstreamFault(-32603, "the shim is stopping", 503)
+from shim.wire.errors import ShimError, stopping
 
 
 @dataclass(slots=True, eq=False)
@@ -36,12 +31,23 @@ class Waiting:
     """True once the server's answer is not the task's any more, and not for the client."""
 
 
+@dataclass(slots=True, eq=False)
+class Exchange:
+    """A call that is passed through, and what its client was asked in it and has not answered."""
+
+    session_id: str
+    work: asyncio.Task[object]
+    open: set[bytes] = field(default_factory=set)
+
+
 class HandBack:
     """Knows what legacy clients wait for, and calls it off when the shim stops."""
 
     def __init__(self, room: Room) -> None:
         self._room = room
         self._open: set[Waiting] = set()
+        self._wakes: set[asyncio.Event] = set()
+        self._exchanges: set[Exchange] = set()
         self.stopping = asyncio.Event()
         """Set once nobody is to wait for a task any more."""
 
@@ -60,9 +66,56 @@ class HandBack:
         finally:
             self._open.discard(one)
 
+    @property
+    def waited_for(self) -> Iterator[int]:
+        """The keys of the tasks whose exchange is passed through."""
+        return (one.row.pk for one in self._open)
+
+    @contextmanager
+    def waking(self, wake: asyncio.Event) -> Iterator[None]:
+        """Set an event when the shim stops."""
+        self._wakes.add(wake)
+        try:
+            yield
+        finally:
+            self._wakes.discard(wake)
+
+    @contextmanager
+    def passing(self, session_id: str) -> Iterator[Exchange]:
+        """Note a call while it is passed through; a stop cuts it off where it waits in vain."""
+        work = asyncio.current_task()
+        assert work is not None  # noqa: S101 - a request is served by a task
+        one = Exchange(session_id, work)
+        self._exchanges.add(one)
+        try:
+            yield one
+        finally:
+            self._exchanges.discard(one)
+
+    def asked(self, session_id: str, request_id: bytes, exchange: Exchange | None) -> None:
+        """Note that a client was asked something, in an exchange, or beside the only one there is."""
+        if exchange is None:
+            several = [one for one in self._exchanges if one.session_id == session_id]
+            exchange = several[0] if len(several) == 1 else None
+        if exchange is not None:
+            exchange.open.add(request_id)
+            if self.stopping.is_set():
+                exchange.work.cancel()
+
+    def settled(self, session_id: str, request_id: bytes) -> None:
+        """Note that a client has answered, or that the server called its question off."""
+        for one in self._exchanges:
+            if one.session_id == session_id:
+                one.open.discard(request_id)
+
     async def all(self) -> None:
         """Call off what cannot be resumed, and let go who waits for the hub; from now on nothing is begun."""
         self.stopping.set()
+        for wake in self._wakes:
+            wake.set()
+        for exchange in self._exchanges:
+            if exchange.open:
+                exchange.work.cancel()
         await asyncio.gather(*(self._call_off(one) for one in self._open if not one.resumable()))
 
     async def _call_off(self, one: Waiting) -> None:

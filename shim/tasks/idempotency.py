@@ -9,17 +9,26 @@ import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from shim.hub import rawjson
-from shim.hub.codec import CodecError, read_create, write_create
+from shim.hub.codec import CodecError, Reading, read_create, write_create
 from shim.hub.dialect import Dialect
 from shim.hub.facts import CALL
 from shim.hub.rawjson import RawJsonError
 from shim.ledger.records import IdemRow
 from shim.tasks.room import Room
 from shim.upstreams.base import Context
-from shim.upstreams.http import Denied, NeverSent
+from shim.upstreams.broken import Denied, NeverSent
 from shim.wire.envelope import modern_result
-from shim.wire.errors import ClientFault, ShimError, invalid_params, outcome_unknown, too_many
+from shim.wire.errors import (
+    ClientFault,
+    ShimError,
+    answer_not_kept,
+    invalid_params,
+    outcome_unknown,
+    too_many,
+)
 from shim.wire.hosting import legacy_result
 from shim.wire.jsonrpc import Response
 
@@ -108,7 +117,7 @@ class Idempotency:
                 is_error=False, created_ms=self._room.clock.now_ms(), instance=self._instance,
             )  # fmt: skip
             known = await self._room.ledger.idem_begin(row)
-            answer = await self._run(where, run) if known is None else _stored(call, known)
+            answer = await self._run(where, run) if known is None else self._stored(call, known)
             return answer
         finally:
             del self._running[where]
@@ -124,6 +133,7 @@ class Idempotency:
                 await self._room.ledger.idem_finish(
                     *where, answer=answer.response.result or answer.response.error,
                     is_error=answer.response.error is not None, dialect=answer.dialect,
+                    handle=self._handle(answer),
                 )  # fmt: skip
 
         try:
@@ -140,15 +150,40 @@ class Idempotency:
         assert settled is not None  # noqa: S101 - settled above at the latest
         return settled
 
+    def _stored(self, call: Keyed, known: IdemRow) -> Answer:
+        _same_body(call, known.body_hash)
+        if known.state == "pending":  # the run that began it is over
+            raise outcome_unknown()
+        answer = known.answer or known.handle
+        if answer is None:
+            raise answer_not_kept(restarted=known.instance != self._instance)
+        if known.is_error:
+            return Answer(known.dialect, Response(None, None, answer))
+        return Answer(known.dialect, Response(None, answer, None))
+
+    def _handle(self, answer: Answer) -> bytes | None:
+        """Give an answer's handle without what the server says of the task, if the answer is one."""
+        made = self._made(answer)
+        if made is None:
+            return None
+        task = replace(
+            made.task, status_message=None, meta=None, result=None, error=None, input_requests=None
+        )
+        return write_create(self._dialects[answer.dialect], task)
+
+    def _made(self, answer: Answer) -> Reading | None:
+        if answer.response.result is None:
+            return None
+        try:
+            return read_create(self._dialects[answer.dialect], rawjson.members(answer.response.result))
+        except (RawJsonError, CodecError):
+            return None
+
     def _fitted(self, answer: Answer, to: Dialect, *, takes_task: bool) -> Response:
         response = answer.response
         if response.result is None:
             return response
-        source = self._dialects[answer.dialect]
-        try:
-            made = read_create(source, rawjson.members(response.result))
-        except (RawJsonError, CodecError):
-            made = None
+        source, made = self._dialects[answer.dialect], self._made(answer)
         if made is not None and not takes_task:  # a handle is no answer to who asked for none
             raise invalid_params("the idempotency key was used for a call that became a task: take a new key")
         if source.name == to.name:
@@ -160,15 +195,6 @@ class Idempotency:
         if to.era == "modern":
             return Response(None, modern_result(response.result, method=CALL, server_info=None), None)
         return Response(None, legacy_result(response.result)[0], None)
-
-
-def _stored(call: Keyed, known: IdemRow) -> Answer:
-    _same_body(call, known.body_hash)
-    if known.state == "pending":  # the run that began it is over
-        raise outcome_unknown()
-    if known.is_error:
-        return Answer(known.dialect, Response(None, None, known.answer))
-    return Answer(known.dialect, Response(None, known.answer, None))
 
 
 def _failed(fault: ShimError) -> Answer:

@@ -18,7 +18,7 @@ from shim.hub.facts import CALL
 from shim.hub.rawjson import Members
 from shim.hub.status import TERMINAL, Status
 from shim.hub.task import Task
-from shim.ledger.records import InputRow, TaskRow
+from shim.ledger.records import EVERY_STATE, InputRow, TaskRow
 from shim.tasks.observe import Observer
 from shim.tasks.overheard import Overheard
 from shim.tasks.promote import is_idempotent
@@ -34,6 +34,7 @@ from shim.wire.jsonrpc import Response
 from shim.wire.modern import MoreInput
 
 _TAKE_UP = 10_000
+_UNASKABLE = "the server asks what the task's client did not declare, or more than there is room for"
 
 
 class LocalTasks:
@@ -205,7 +206,7 @@ class LocalTasks:
         """Run a call once more that was under way when the shim died; what it asked it asks anew."""
         ledger, ctx = self._room.ledger, self._room.own_context(row)
         ctx = replace(ctx, capabilities=dict.fromkeys(row.kinds, b"{}"))
-        rounds = len(await ledger.inputs(row.pk, ("outstanding", "answered", "delivered", "closed")))
+        rounds = len(await ledger.inputs(row.pk, EVERY_STATE))
         await ledger.close_inputs(row.pk)
         ctx.trace.event("task.rerun", task_id=row.task_id)
         await self._room.credential(ctx, row)
@@ -268,7 +269,7 @@ class LocalTasks:
         await self._questions.inline(run.ctx, row, shown)
         outstanding = {one.key for one in await self._room.ledger.inputs(row.pk, ("outstanding", "answered"))}
         if not shown.keys() <= outstanding:
-            raise UpstreamFault(-32603, "the server asks what the task's client did not declare", 502)
+            raise UpstreamFault(_UNASKABLE)
         while not shown.keys() <= run.answers.keys():
             await run.answered.wait()
             run.answered.clear()

@@ -11,13 +11,13 @@ from shim.callers.keys import Keys
 from shim.hub import rawjson
 from shim.hub.rawjson import Members, RawJsonError
 from shim.wire.jsonrpc import Response, read_upstream, write_result
-from shim.wire.url_elicitation import MAY_ASK
+from shim.wire.methods import RUN
 
 _PURPOSE = "origin"
 _STATE, _NEXT, _CURSOR = "requestState", "nextCursor", "cursor"
 _LISTS = frozenset(("tools/list", "prompts/list", "resources/list", "resources/templates/list"))
-_GIVEN = dict.fromkeys(MAY_ASK, _STATE) | dict.fromkeys(_LISTS, _NEXT)
-_BROUGHT = dict.fromkeys(MAY_ASK, _STATE) | dict.fromkeys(_LISTS, _CURSOR)
+_GIVEN = dict.fromkeys(RUN, _STATE) | dict.fromkeys(_LISTS, _NEXT)
+_BROUGHT = dict.fromkeys(RUN, _STATE) | dict.fromkeys(_LISTS, _CURSOR)
 _SEPARATOR = "."
 
 

@@ -10,8 +10,7 @@ from shim.upstreams.base import Context, Question
 from shim.wire.envelope import legacy_error
 from shim.wire.errors import INTERNAL
 from shim.wire.jsonrpc import Notification
-
-_PROGRESS = "notifications/progress"
+from shim.wire.methods import PROGRESS
 
 
 @dataclass(slots=True)
@@ -38,7 +37,7 @@ class Overheard:
 
     async def heard(self, message: Notification) -> None:
         """Take a notification of the call (ML-PROGRESS)."""
-        text = rawjson.string(message.params.get("message")) if message.method == _PROGRESS else None
+        text = rawjson.string(message.params.get("message")) if message.method == PROGRESS else None
         if self._pk is None:
             self._reported = text or self._reported
             await self._pass(message)
@@ -83,7 +82,7 @@ class Overheard:
         notify, token, params = self.client.notify, self.client.progress_token, message.params
         if notify is None:
             return
-        if message.method == _PROGRESS:
+        if message.method == PROGRESS:
             if token is None:
                 return
             params = {**params, "progressToken": token}

@@ -18,7 +18,16 @@ from shim.hub.rawjson import Members, RawJsonError
 from shim.tasks.parked_call import ParkedCall, Run
 from shim.tasks.room import Room
 from shim.upstreams.base import Context, Upstream
-from shim.wire.errors import INTERNAL, OwnFault, UpstreamFault, all_in_use, invalid_params, too_many
+from shim.wire.budget import KEY as BUFFERS
+from shim.wire.errors import (
+    INTERNAL,
+    OwnFault,
+    UpstreamFault,
+    all_in_use,
+    invalid_params,
+    stopping,
+    too_many,
+)
 from shim.wire.jsonrpc import Request, Response
 
 _PURPOSE = "requestState"
@@ -56,6 +65,9 @@ class ParkedCalls:
         except asyncio.CancelledError:
             call.leave()
             raise
+        finally:
+            if call.id not in self._calls:
+                call.forget()
 
     async def resume(
         self, ctx: Context, upstream: Upstream, request: Request, responses: Members
@@ -69,6 +81,7 @@ class ParkedCalls:
                 if not call.work.done():
                     await call.answer(ctx, responses)
                 call.outcomes[number] = asyncio.create_task(self._outcome(call), name="parked-call")
+                call.outcomes[number].add_done_callback(lambda _: self._kept(call))
                 self._room.keep(call.outcomes[number])
                 call.outcomes.pop(number - _KEPT_ROUNDS, None)
         outcome = call.outcomes.get(number)
@@ -94,7 +107,7 @@ class ParkedCalls:
         if await call.asks():
             return await self._park(call)
         if call.work.cancelled():
-            raise UpstreamFault(INTERNAL, f"the call was ended: {call.ended or 'the shim stops'}; call again")
+            raise UpstreamFault(f"the call was ended: {call.ended or 'the shim stops'}; call again", None)
         return call.work.result()
 
     async def _park(self, call: ParkedCall) -> Response:
@@ -118,9 +131,20 @@ class ParkedCalls:
         """Make room for a call; one that has its answer makes way. Raises ClientFault: the call is ended."""
         if self._stopping:
             await call.end("the shim stops")
-            raise UpstreamFault(INTERNAL, "the shim is stopping", 503)
-        if call.id in self._calls:
-            return
+            raise stopping()
+        if call.id not in self._calls:
+            await self._admit_one_more(call)
+        if not self._fits(call):
+            await call.end("limits.buffer_bytes is reached")
+            raise all_in_use(
+                "the shim's buffers are full (limits.buffer_bytes): the call was ended; call again later",
+                limit=BUFFERS,
+                retry_after_s=1,
+            )
+        self._calls[call.id] = call
+
+    async def _admit_one_more(self, call: ParkedCall) -> None:
+        """See that there are not too many. Raises ClientFault: the call is ended."""
         limits, caller = self._room.config.limits, call.ctx.caller
         mine = [one for one in self._calls.values() if one.ctx.caller.key == caller.key]
         if caller.kind != "none" and len(mine) >= limits.parked_calls_per_caller and not self._evict(mine):
@@ -138,13 +162,30 @@ class ParkedCalls:
                 limit="limits.parked_calls",
                 retry_after_s=1,
             )
-        self._calls[call.id] = call
+
+    def _kept(self, call: ParkedCall) -> None:
+        """Count what a round has led to; for one that there is no room for, kept answers make way."""
+        if call.id in self._calls:
+            call.weigh()
+            self._fits(None)
+
+    def _fits(self, call: ParkedCall | None) -> bool:
+        """Keep within the budget of all that waits, as far as others' kept answers can make way."""
+        while not self._room.budget.fits(0):
+            if not self._evict([one for one in self._calls.values() if one is not call]):
+                return False
+            self._room.sink.reached[BUFFERS] += 1
+        return True
 
     def _evict(self, calls: list[ParkedCall]) -> bool:
         over = next((one for one in calls if one.work.done()), None)
         if over is not None:
-            self._calls.pop(over.id, None)
+            self._forget(over)
         return over is not None
+
+    def _forget(self, call: ParkedCall) -> None:
+        self._calls.pop(call.id, None)
+        call.forget()
 
     async def _watch(self, call: ParkedCall) -> None:
         """End a call whose client does not come back; forget one that nobody can ask for any more."""
@@ -160,7 +201,7 @@ class ParkedCalls:
             if outcome is not None:
                 await asyncio.wait([outcome])
             if call.work.done() and clock.now_ms() >= call.until_ms:
-                self._calls.pop(call.id, None)
+                self._forget(call)
                 return
 
     def _named(self, ctx: Context, upstream: Upstream, request: Request) -> tuple[int, ParkedCall]:

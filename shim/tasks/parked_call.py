@@ -11,6 +11,7 @@ from shim.hub import rawjson
 from shim.tasks.answers import PAUSES_MS, as_response
 from shim.tasks.room import Room
 from shim.upstreams.base import Context, Question, SessionLost
+from shim.wire.budget import Holding
 from shim.wire.errors import INTERNAL, METHOD_NOT_FOUND, UpstreamFault, outcome_unknown
 from shim.wire.jsonrpc import Response
 from shim.wire.questions import KIND_OF, declined, question_params
@@ -55,6 +56,7 @@ class ParkedCall:
         self.waiters = 0
         self.lock = asyncio.Lock()
         self._room = room
+        self._held = Holding(room.budget)
         self._asked = 0
         self._news = asyncio.Event()
         ctx.asking = self
@@ -74,12 +76,13 @@ class ParkedCall:
         elif self._asked >= self._room.config.limits.questions_per_task:
             message = "too many questions of one call (limits.questions_per_task)"
             await question.refuse(METHOD_NOT_FOUND, message)
-            self.ctx.trace.denied("limit")
+            self.ctx.trace.denied("limit", "limits.questions_per_task")
             self.ctx.trace.reached("limits.questions_per_task")
         else:
             self._asked += 1
             key = f"{kind}-{self._asked}"
             self.open[key] = _Asked(question, kind, self._room.clock.now_ms())
+            self.weigh()
             self._news.set()
             self.ctx.trace.event("input.asked", key=key, kind=kind)
 
@@ -121,8 +124,22 @@ class ParkedCall:
 
     def _strike(self, key: str) -> None:
         self.open.pop(key, None)
+        self.weigh()
         if not self.open:
             self._news.clear()
+
+    def weigh(self) -> None:
+        """Count what the call asks and what is kept of its rounds in the budget of all that waits."""
+        asked = () if self.work.done() else self.open.values()
+        params = [value for one in asked for value in one.question.request.params.values()]
+        kept = [_result(one) for one in self.outcomes.values()]
+        self._held.set(sum(map(len, params)) + sum(map(len, kept)))
+
+    def forget(self) -> None:
+        """Hold nothing any more: nobody can ask for it."""
+        self.open.clear()
+        self.outcomes.clear()
+        self._held.set(0)
 
     def hand_over(self, ctx: Context) -> None:
         """Let the call speak to the request that waits for it now, by that one's credential."""
@@ -175,6 +192,13 @@ async def _first_of(work: asyncio.Task[Response], other: asyncio.Task[object]) -
         await asyncio.wait((work, other), return_when=asyncio.FIRST_COMPLETED)
     finally:
         other.cancel()
+
+
+def _result(outcome: asyncio.Task[Response]) -> bytes:
+    """Give the result that a round led to, as far as it has led to one."""
+    if not outcome.done() or outcome.cancelled() or outcome.exception() is not None:
+        return b""
+    return outcome.result().result or b""
 
 
 def _shown(question: Question) -> bytes:

@@ -14,12 +14,12 @@ from shim.audit.trace import Trace
 from shim.hub import rawjson
 from shim.hub.status import TERMINAL, Status
 from shim.hub.task import Task
-from shim.ledger.records import InputRow, InputState, TaskRow
+from shim.ledger.records import EVERY_STATE, InputRow, TaskRow
 from shim.tasks.answers import Delivery, as_response
 from shim.tasks.room import Room
 from shim.tasks.terminal import End, error
 from shim.upstreams.base import Context, Question
-from shim.wire.errors import INTERNAL, METHOD_NOT_FOUND
+from shim.wire.errors import INTERNAL, METHOD_NOT_FOUND, ClientFault
 from shim.wire.questions import KIND_OF, declined, question_params
 
 
@@ -73,7 +73,7 @@ class Questions:
             await question.refuse(METHOD_NOT_FOUND, f"the client that made the task did not declare {kind}")
             ctx.trace.loss("ML-UPDATE", kind)
             return
-        stored = await self._store(
+        full = await self._store(
             ctx,
             row,
             kind,
@@ -83,23 +83,18 @@ class Questions:
             session_id=question.session_id,
             key=None,
         )
-        if not stored:
-            await question.refuse(
-                METHOD_NOT_FOUND, "too many questions of one task (limits.questions_per_task)"
-            )
+        if full is not None:
+            await question.refuse(METHOD_NOT_FOUND, f"too many questions wait for answers ({full})")
 
     async def withdrawn(self, session_id: str, request_id: bytes) -> None:
         """Close a question that the server called off, unless it was answered: then that is on its way."""
         ledger = self._room.ledger
         asked = await ledger.input_by_upstream_id(session_id, request_id)
-        if asked is None or not await ledger.withdraw_input(asked.task_pk, asked.key):
+        if asked is None:
             return
         row = await ledger.own_task(asked.task_pk)
-        waited_ms = self._room.clock.now_ms() - asked.asked_ms
-        self._room.own_context(row).trace.event(
-            "input.withdrawn", task_id=row.task_id, key=asked.key, kind=asked.kind, waited_ms=waited_ms
-        )
-        await self._settle(row)
+        if await self._withdraw(self._room.own_context(row), row, asked, before_ms=asked.asked_ms + 1):
+            await self._settle(row)
 
     async def status(self, task_pk: int) -> None:
         """Wake those who wait for the task: the server announced a change."""
@@ -125,8 +120,28 @@ class Questions:
 
     # -- what a server without streams shows in its status ------------------------------------
 
-    async def inline(self, ctx: Context, row: TaskRow, requests: Mapping[str, bytes]) -> None:
-        """Store questions that the upstream shows in the task itself, under the upstream's own keys."""
+    async def looked(self, ctx: Context, row: TaskRow, task: Task, *, began_ms: int | None) -> None:
+        """Take in which questions a task shows; `began_ms` is when the look at it began (INPUT-GONE).
+
+        It shows all that are open: what was asked before that and is not there any more was withdrawn, or
+        answered past the shim. What the server says by itself has no beginning, and tells of none gone.
+        """
+        requests = task.input_requests or {}
+        # one that waits for input and shows no question says nothing of those there were
+        if began_ms is not None and (requests or task.status is not Status.INPUT_REQUIRED):
+            unanswered = await self._room.ledger.inputs(row.pk, ("outstanding", "lost"))
+            gone = [one for one in unanswered if _is_gone(one, requests)]
+            if any([await self._withdraw(ctx, row, one, before_ms=began_ms) for one in gone]):
+                self._room.changes.publish(row.pk)
+        await self.inline(ctx, row, requests, began_ms=began_ms)
+
+    async def inline(
+        self, ctx: Context, row: TaskRow, requests: Mapping[str, bytes], *, began_ms: int | None = None
+    ) -> None:
+        """Store questions that the upstream shows in the task itself, under the upstream's own keys.
+
+        One that was withdrawn is asked anew, but not by a look that began before that.
+        """
         for key, raw in requests.items():
             members = rawjson.members(raw)
             method = rawjson.string(members.get("method")) or ""
@@ -143,6 +158,7 @@ class Questions:
                 upstream_id=None,
                 session_id=None,
                 key=key,
+                began_ms=began_ms,
             )
 
     # -- no question although upstream says input_required ------------------------------------
@@ -186,8 +202,7 @@ class Questions:
         self, ctx: Context, row: TaskRow, responses: Mapping[str, bytes], *, by: str = "update"
     ) -> Claim:
         """Store the first answer to each outstanding question, for whoever brings it to the server."""
-        states: tuple[InputState, ...] = ("outstanding", "answered", "delivered", "closed")
-        known = {one.key: one for one in await self._room.ledger.inputs(row.pk, states)}
+        known = {one.key: one for one in await self._room.ledger.inputs(row.pk, EVERY_STATE)}
         claim = Claim([], {})
         for key, raw in responses.items():
             asked = known.get(key)
@@ -223,9 +238,13 @@ class Questions:
 
     async def close(self, row: TaskRow) -> None:
         """Close the questions of a task that has ended (INPUT-END)."""
-        self.asked_after_all(row.pk)
-        self._reported.pop(row.pk, None)
+        self.forget(row.pk)
         await self._room.ledger.close_inputs(row.pk)
+
+    def forget(self, pk: int) -> None:
+        """Forget what an open task has of its own in memory."""
+        self.asked_after_all(pk)
+        self._reported.pop(pk, None)
 
     async def _store(
         self,
@@ -238,32 +257,53 @@ class Questions:
         upstream_id: bytes | None,
         session_id: str | None,
         key: str | None,
-    ) -> bool:
-        """Write a question down and show it; False when the task has too many."""
+        began_ms: int | None = None,
+    ) -> str | None:
+        """Write a question down and show it; gives the bound that leaves no room for it, if one does."""
         ledger = self._room.ledger
+        now_ms = self._room.clock.now_ms()
         while True:
-            known = await ledger.inputs(row.pk, ("outstanding", "answered", "delivered", "closed"))
-            if len(known) >= self._room.config.limits.questions_per_task:
-                ctx.trace.denied("limit")
-                ctx.trace.reached("limits.questions_per_task")
-                return False
+            known = await ledger.inputs(row.pk, EVERY_STATE)
+            full = len(known) >= self._room.config.limits.questions_per_task
+            if full and all(one.key != key for one in known):
+                return _full(ctx, "limits.questions_per_task")
             asked = InputRow(
                 task_pk=row.pk, key=key or f"{kind}-{len(known) + 1}", method=method, params=params,
                 kind=kind, upstream_id=upstream_id, session_id=session_id,
-                asked_ms=self._room.clock.now_ms(), state="outstanding", response=None, by=None,
+                asked_ms=now_ms, state="outstanding", response=None, by=None,
             )  # fmt: skip
-            stored = await ledger.add_input(asked)
+            try:
+                stored = await ledger.add_input(asked)
+                if stored.withdrawn_ms is not None and await ledger.ask_again(
+                    asked, withdrawn_before_ms=now_ms + 1 if began_ms is None else began_ms
+                ):
+                    stored = asked
+            except ClientFault as fault:
+                return _full(ctx, fault.limit or "")
             if key is not None or stored.upstream_id == upstream_id:
                 break  # else a question that came on another stream took the key
         if any(_superseded(one, asked) for one in known):
             detail = "asked another question under the id of one that is open; the first was closed"
             ctx.trace.event("upstream.invalid", rule="ML-INPUT", detail=detail)
         if stored.state != "outstanding":
-            return True
+            return None
         self.asked_after_all(row.pk)
         if stored is asked or stored.asked_ms == asked.asked_ms:
             ctx.trace.event("input.asked", task_id=row.task_id, key=stored.key, kind=kind)
         await self._observe(row, Status.INPUT_REQUIRED, row.status_message)
+        return None
+
+    async def _withdraw(self, ctx: Context, row: TaskRow, asked: InputRow, *, before_ms: int) -> bool:
+        """Close a question that was asked before a time and that nobody has answered; tell whether it was."""
+        now_ms = self._room.clock.now_ms()
+        if not await self._room.ledger.withdraw_input(
+            row.pk, asked.key, now_ms=now_ms, asked_before_ms=before_ms
+        ):
+            return False
+        ctx.trace.event(
+            "input.withdrawn", task_id=row.task_id, key=asked.key, kind=asked.kind,
+            waited_ms=now_ms - asked.asked_ms,
+        )  # fmt: skip
         return True
 
     async def _settle(self, row: TaskRow) -> None:
@@ -278,6 +318,17 @@ class Questions:
             poll_interval_ms=row.poll_interval_ms, now_ms=self._room.clock.now_ms(),
         )  # fmt: skip
         self._room.changes.publish(row.pk)
+
+
+def _is_gone(one: InputRow, shown: Mapping[str, bytes]) -> bool:
+    """Whether a question that stood in the task itself stands there no more."""
+    return one.upstream_id is None and one.key not in shown
+
+
+def _full(ctx: Context, limit: str) -> str:
+    ctx.trace.denied("limit", limit)
+    ctx.trace.reached(limit)
+    return limit
 
 
 def _superseded(one: InputRow, asked: InputRow) -> bool:

@@ -10,7 +10,7 @@ from shim.tasks.observe import Observer
 from shim.tasks.room import Room
 from shim.tasks.terminal import End
 from shim.upstreams.base import Context, SessionLost, TaskUnknown
-from shim.wire.errors import INTERNAL, ShimError, UpstreamFault
+from shim.wire.errors import ShimError, UpstreamFault
 
 _SHOWN_CHARS = 200
 
@@ -20,7 +20,8 @@ def refused(kind: str, error: bytes | None) -> UpstreamFault:
     said = rawjson.string(rawjson.object_or_empty(error).get("message"))
     why = f": {said[:_SHOWN_CHARS]}" if said else ""
     message = f"the client refused {kind}, which cannot be told to the server{why}"
-    return UpstreamFault(INTERNAL, message, 502, data=error)
+    recorded = "the client refused a question, which cannot be told to the server"
+    return UpstreamFault(message, data=error, recorded=recorded)
 
 
 async def end_refused(

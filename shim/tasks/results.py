@@ -10,7 +10,7 @@ import contextlib
 from shim.ledger.records import TaskRow
 from shim.tasks.room import Room
 from shim.upstreams.base import Context, NotYet, SessionLost, TaskUnknown
-from shim.upstreams.http import Interrupted
+from shim.upstreams.broken import Interrupted
 from shim.wire.errors import ShimError
 from shim.wire.jsonrpc import Response
 
@@ -132,8 +132,8 @@ async def _read_by_all(stream: asyncio.Task[Response]) -> Response:
         waiting = asyncio.current_task()
         if not stream.cancelled() or waiting is None or waiting.cancelling():
             raise
-        raise Interrupted(-32603, "the task ended another way while its result was waited for", 502) from None
+        raise Interrupted("the task ended another way while its result was waited for") from None
 
 
 def _stopping() -> Interrupted:
-    return Interrupted(-32603, "the shim is stopping", 503)
+    return Interrupted("the shim is stopping", 503)

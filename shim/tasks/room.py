@@ -54,7 +54,7 @@ class Room:
             return self.upstreams[row.upstream, row.dialect]
         except KeyError:
             where = f"upstream {row.upstream!r} and speaks {row.dialect}"
-            raise UpstreamFault(-32603, f"the task lives at {where}, which is not configured", 502) from None
+            raise UpstreamFault(f"the task lives at {where}, which is not configured") from None
 
     def holder(self, row: TaskRow) -> Holder:
         """Give where a task lives."""

@@ -9,6 +9,7 @@ from shim.hub.status import Status
 from shim.tasks.overheard import Overheard
 from shim.tasks.terminal import End, error
 from shim.upstreams.base import Answered, Context, Created, Upstream
+from shim.wire.errors import INTERNAL
 from shim.wire.modern import MoreInput, bare_result, more_input
 
 Made = Created | Answered
@@ -52,7 +53,7 @@ class Run:
             return End(Status.FAILED, error=response.error)
         if self.more(made) is not None:
             message = "the server asked again and again (tasks.input_rounds)"
-            return End(Status.FAILED, error=error(-32603, message))
+            return End(Status.FAILED, error=error(INTERNAL, message))
         return End(
             Status.COMPLETED, result=bare_result(response.result) if self._is_modern else response.result
         )

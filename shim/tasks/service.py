@@ -15,6 +15,7 @@ from shim.tasks.handback import HandBack
 from shim.tasks.idempotency import Idempotency
 from shim.tasks.listing import Listing
 from shim.tasks.local import LocalTasks
+from shim.tasks.lookout import Lookout
 from shim.tasks.observe import Observer
 from shim.tasks.origin import Origins
 from shim.tasks.parked import ParkedCalls
@@ -46,7 +47,8 @@ class Tasks:
         self.origins = Origins(keys, several=len(room.config.upstream) > 1)
         self.hand_back = HandBack(room)
         self.listing = Listing(room, self.observer, keys)
-        self.sweeper = Sweeper(room, self.observer)
+        self.sweeper = Sweeper(room, self.observer, self._waited_for)
+        self.lookout = Lookout(room, self.observer, self._waited_for)
 
     async def start(self) -> None:
         """Take up what an earlier run left: answers that were acknowledged go out first (DUR-2, DUR-5)."""
@@ -54,6 +56,7 @@ class Tasks:
         for asked in await self.room.ledger.undelivered():
             self.questions.deliver(await self.room.ledger.own_task(asked.task_pk), asked)
         self.room.start(self.sweeper.run(), "sweep")
+        self.room.start(self.lookout.run(), "look out")
 
     async def close(self) -> None:
         """Call off what is open upstream, so that nothing is swallowed while no shim runs."""
@@ -88,16 +91,17 @@ class Tasks:
 
     async def get(self, ctx: Context, task_id: str) -> TaskRow:
         """Read a task of the caller's. Raises ShimError."""
-        return await self.observer.current(ctx, await self._own(ctx, task_id))
+        return await self.observer.current(ctx, await own(self.room, ctx, task_id))
 
     async def shown(self, ctx: Context, row: TaskRow) -> Task:
-        """Show a row to a client that can answer what it declared."""
+        """Show a row to a client that can answer what it declared. Raises ShimError."""
+        row = await self.observer.whole(ctx, row)
         asked = () if row.status in TERMINAL else await self.room.ledger.inputs(row.pk)
         return task_of(row, asked, ctx.kinds)
 
     async def update(self, ctx: Context, task_id: str, responses: Mapping[str, bytes]) -> None:
         """Take answers to a task's questions; returns once they are on disk. Raises ShimError."""
-        row = await self._own(ctx, task_id)
+        row = await own(self.room, ctx, task_id)
         if row.status not in TERMINAL:
             await self.questions.answer(ctx, row, responses)
             self.observer.forget(row.pk)
@@ -113,12 +117,17 @@ class Tasks:
 
         `pin`: the client is told that it is cancelled, so it is (LM-CANCEL).
         """
-        row = await self._own(ctx, task_id)
+        row = await own(self.room, ctx, task_id)
         return await cancel(self.room, self.observer, ctx, row, pin=pin)
 
     async def ended(self, ctx: Context, row: TaskRow) -> TaskRow:
-        """Wait until a task ends, looking at the pace upstream asks for. Raises ClientFault, Denied."""
-        return row if row.status in TERMINAL else await self.watchers.ended(ctx, row)
+        """Wait until a task ends, looking at the pace upstream asks for, and give it with what it ended with.
+
+        Raises ClientFault, Denied.
+        """
+        return (
+            row if row.status in TERMINAL and not row.lacks_payload else await self.watchers.ended(ctx, row)
+        )
 
     async def page(
         self, ctx: Context, cursor: str | None, client_session: str | None
@@ -126,7 +135,5 @@ class Tasks:
         """List the caller's tasks. Raises ShimError."""
         return await self.listing.page(ctx, cursor, client_session)
 
-    async def _own(self, ctx: Context, task_id: str) -> TaskRow:
-        row = await own(self.room, ctx, task_id)
-        self.room.ledger.touch(row.pk, self.room.clock.now_ms())
-        return row
+    def _waited_for(self) -> set[int]:
+        return {*self.room.changes.waited_for, *self.hand_back.waited_for}

@@ -1,6 +1,7 @@
 """What time does to tasks: abandonment and expiry (DUR-4, DUR-6)."""
 
 import asyncio
+from collections.abc import Callable
 
 import structlog
 
@@ -17,11 +18,15 @@ _TOLD, _SEEN_TO = 1, 2
 
 
 class Sweeper:
-    """Goes through the ledger every `tasks.sweep_ms`."""
+    """Goes through the ledger every `tasks.sweep_ms`.
 
-    def __init__(self, room: Room, observer: Observer) -> None:
+    `waited_for` gives the keys of the tasks that somebody waits for: that is as good as asking for them.
+    """
+
+    def __init__(self, room: Room, observer: Observer, waited_for: Callable[[], set[int]]) -> None:
         self._room = room
         self._observer = observer
+        self._waited_for = waited_for
         self._sweeping = asyncio.Lock()
 
     async def run(self) -> None:
@@ -40,6 +45,8 @@ class Sweeper:
 
     async def _sweep(self) -> None:
         tasks, now_ms = self._room.config.tasks, self._room.clock.now_ms()
+        for pk in self._waited_for():
+            self._room.ledger.touch(pk, now_ms)
         purged = await self._room.ledger.purge(
             now_ms, retention_ms=tasks.retention_ms, tombstone_ms=tasks.tombstone_ms,
             max_age_ms=tasks.max_age_ms,
@@ -48,15 +55,17 @@ class Sweeper:
         )  # fmt: skip
         for task_id in purged.task_ids:
             Trace.background(self._room.sink).event("task.purged", task_id=task_id)
+        for pk in purged.pks:
+            await self._observer.gone(pk)
         for upstream in self._room.upstreams.values():
-            await upstream.sweep(frozenset(purged.pks), delete=self._room.config.sessions.close)
+            await upstream.sweep(delete=self._room.config.sessions.close)
         await self._see_to_abandoned(now_ms - tasks.abandoned_after_ms)
 
     async def _see_to_abandoned(self, before_ms: int) -> None:
         """Tell of each task that no client has touched since, once, and cancel it if that is wanted."""
         after = 0
-        while rows := await self._room.ledger.abandoned_tasks(
-            before_ms, stage=_SEEN_TO, after=after, limit=_BATCH
+        while rows := await self._room.ledger.untouched_tasks(
+            before_ms, below=_SEEN_TO, after=after, limit=_BATCH
         ):
             for row in rows:
                 await self._abandon(row)

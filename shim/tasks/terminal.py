@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from shim.hub import rawjson
 from shim.hub.rawjson import Members
 from shim.hub.status import Status
+from shim.ledger.records import TaskRow
 from shim.wire.envelope import strip_related_task
 from shim.wire.errors import INTERNAL
 from shim.wire.jsonrpc import Response
@@ -42,6 +43,17 @@ def end_of(status: Status, response: Response | None, status_message: str | None
 def error(code: int, message: str) -> bytes:
     """Build a JSON-RPC error object."""
     return rawjson.encode({"code": code, "message": message})
+
+
+CANCELLED = error(INTERNAL, "task was cancelled")
+"""What is told for a result to who waited for a task that was cancelled."""
+
+
+def outcome(row: TaskRow) -> Response:
+    """Give what a plain call would have got of a task that has ended (ML-UNDECLARED, LM-PLAIN)."""
+    if row.result is not None:
+        return Response(None, row.result, None)
+    return Response(None, None, row.error or CANCELLED)
 
 
 def first_text(result: Members) -> str | None:

@@ -16,9 +16,12 @@ UNSEEN = "waiting for input that this client did not declare support for"
 def task_of(row: TaskRow, asked: Sequence[InputRow] = (), kinds: frozenset[str] | None = None) -> Task:
     """Show a row; `kinds` are the question kinds the asking client declared (None: shown without questions).
 
-    A client that cannot answer any of the questions sees `working` with a message (ML-UPDATE).
+    A client that cannot answer any of the questions sees `working` with a message (ML-UPDATE). Who is shown
+    results sees `failed` where there is an error in the place of one that is not kept (DUR-8).
     """
     status, message = row.status, row.status_message
+    if status is Status.COMPLETED and row.result is None and row.error is not None:
+        status = Status.FAILED
     requests: dict[str, bytes] | None = None
     if status is Status.INPUT_REQUIRED and kinds is not None:
         requests = {
@@ -36,14 +39,15 @@ def task_of(row: TaskRow, asked: Sequence[InputRow] = (), kinds: frozenset[str] 
     )  # fmt: skip
 
 
-def with_tool_error(task: Task, shown_as: str) -> Task:
+def with_tool_error(row: TaskRow, task: Task, shown_as: str) -> Task:
     """Show a task whose tool reported an error to a legacy client, by `legacy.tool_error_status` (LM-GET).
 
-    The 2025-11-25 text has it as `failed`; clients that then look no further see the error's first text.
+    The 2025-11-25 text has it as `failed`; clients that then look no further see the error's first text,
+    where that is kept.
     """
-    if task.status is not Status.COMPLETED or task.result is None or shown_as == "completed":
+    if task.status is not Status.COMPLETED or shown_as == "completed":
         return task
-    members = rawjson.members(task.result)
-    if members.get("isError") != b"true":
+    members = {} if row.result is None else rawjson.members(row.result)
+    if not row.tool_error and members.get("isError") != b"true":
         return task
     return replace(task, status=Status.FAILED, status_message=task.status_message or first_text(members))

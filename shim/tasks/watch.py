@@ -11,7 +11,7 @@ from shim.ledger.records import TaskRow
 from shim.tasks.observe import Observer
 from shim.tasks.room import Room
 from shim.upstreams.base import Context
-from shim.upstreams.http import Denied
+from shim.upstreams.broken import Denied
 from shim.wire.errors import ClientFault, ShimError, UpstreamFault, task_expired
 
 _JITTER = (1.1, 1.2)
@@ -67,7 +67,13 @@ class Watchers:
             while (row := await self.latest(row)).status not in TERMINAL:
                 await changed.wait()
                 changed.clear()
-        return row
+        while True:
+            try:
+                return await self._observer.whole(ctx, await self.latest(row))
+            except Denied:
+                raise
+            except UpstreamFault:
+                await self._room.clock.sleep_ms(self._hint_ms(row) * _BACK_OFF)
 
     async def latest(self, row: TaskRow) -> TaskRow:
         """Give a watched task as it was last seen. Raises ClientFault where it has expired."""
@@ -91,8 +97,8 @@ class Watchers:
         """
         room, slowness = self._room, 1
         while (row := await room.ledger.own_task(pk)).status not in TERMINAL:
-            hint_ms = row.poll_interval_ms or room.config.tasks.default_poll_interval_ms
-            await room.clock.sleep_ms(hint_ms * slowness * random.uniform(*_JITTER))  # noqa: S311 - no secret
+            jitter = random.uniform(*_JITTER)  # noqa: S311 - no secret
+            await room.clock.sleep_ms(self._hint_ms(row) * slowness * jitter)
             ctx = room.own_context(row)
             try:
                 await room.credential(ctx, row)
@@ -104,3 +110,6 @@ class Watchers:
             else:
                 slowness = 1
         room.changes.publish(pk)  # what time ended was told to nobody
+
+    def _hint_ms(self, row: TaskRow) -> int:
+        return row.poll_interval_ms or self._room.config.tasks.default_poll_interval_ms

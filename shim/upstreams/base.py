@@ -217,8 +217,5 @@ class Upstream(Holder, Protocol):
     async def abandon_result(self, ctx: Context, row: TaskRow, request_id: bytes) -> None:
         """Tell the server that nobody reads that tasks/result any more."""
 
-    async def sweep(self, gone: frozenset[int] = frozenset(), *, delete: bool) -> None:
-        """Drop sessions that nobody used for a while; `delete` tells the server.
-
-        `gone` are ledger keys of tasks whose time is over: they need no session any more.
-        """
+    async def sweep(self, *, delete: bool) -> None:
+        """Drop sessions that nobody used for a while and no open task needs; `delete` tells the server."""

@@ -1,11 +1,10 @@
-"""One upstream's HTTP side: what leaves, what comes back, and aiohttp's errors mapped at this border.
+"""One upstream's HTTP side: what leaves and what comes back, within bounds.
 
 No cookies, no redirects, no compression, no total timeout on streams (HEADERS, DESIGN "Decisions").
 """
 
 import asyncio
 import contextlib
-import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -13,16 +12,24 @@ import aiohttp
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
+from shim.upstreams.broken import (
+    BROKEN_OFF,
+    NEVER_SENT,
+    Denied,
+    Interrupted,
+    NeverSent,
+    interrupted,
+    no_descriptor,
+    outcome_of,
+    unreached,
+)
 from shim.wire.budget import KEY as BUFFERS
 from shim.wire.budget import Budget, Holding
 from shim.wire.era import Era
 from shim.wire.errors import UpstreamFault, frame_too_large
-from shim.wire.probe import contradicts
+from shim.wire.http import JSON_TYPE, SERVER_ERROR
+from shim.wire.probe import contradicts, of_status
 from shim.wire.sse import Frame, SseFrameTooLarge, SseParser
-
-ACCEPT = "application/json, text/event-stream"
-JSON_TYPE = "application/json"
-SSE_TYPE = "text/event-stream"
 
 _KEEPALIVE_S = 4
 """Shorter than the 5 s after which common servers close: a request sent on a closing connection is lost."""
@@ -31,27 +38,6 @@ _OWN_HEADERS = (("Accept-Encoding", "identity"), ("User-Agent", "taskshim"))
 """Sent unless the request brings its own; complete, so that the client library adds none of its defaults."""
 
 _FOREVER = contextlib.nullcontext()
-_NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
-_BROKEN_OFF = (aiohttp.ClientError, OSError, ValueError)
-
-
-class NeverSent(UpstreamFault):
-    """The request did not leave: the upstream cannot have run it."""
-
-
-class Interrupted(UpstreamFault):
-    """The exchange broke off: whether the upstream ran the request is not known."""
-
-
-class Denied(UpstreamFault):
-    """The upstream answered 401 or 403; relayed as it came (ERRORS)."""
-
-    def __init__(self, status: int, challenge: tuple[str, ...], body: bytes, content_type: str) -> None:
-        super().__init__(-32603, "the upstream refused the credential", status)
-        self.status = status
-        self.challenge = challenge
-        self.body = body
-        self.content_type = content_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +77,7 @@ class Link:
     """The address of one upstream and how it is spoken to over HTTP.
 
     `on_change` hears when the server stops answering at all, and when it answers again: up, evidence.
+    `on_silence` hears of each request without an answer, or not in time, although there was a connection.
     `on_doubt` hears when it answers as a server of the other era: evidence. `on_exchange` hears of the end
     of each exchange: method, outcome (ok, error, denied, unreachable, broken, cancelled). `on_drop` hears
     of each session that the shim will not use again.
@@ -108,6 +95,7 @@ class Link:
         self._client = client
         self._address = URL(url)
         self.on_change = on_change
+        self.on_silence: Callable[[], None] | None = None
         self.on_doubt: Callable[[str], None] | None = None
         self.on_exchange: Callable[[str, str], None] | None = None
         self.on_drop: Callable[[str], None] | None = None
@@ -139,12 +127,15 @@ class Link:
                 )
                 self._health(up=True, evidence=f"HTTP {response.status}")
                 return response
-        except _NEVER_SENT as exc:
-            why = _unreached(exc)
+        except NEVER_SENT as exc:
+            if no_descriptor(exc):  # which says nothing of the upstream
+                raise NeverSent("the shim has too many open files to ask the upstream", 503) from exc
+            why = unreached(exc)
             self._health(up=False, evidence=why)
-            raise NeverSent(-32603, f"the upstream cannot be reached: {why}", 502) from exc
-        except _BROKEN_OFF as exc:
-            raise _interrupted(exc) from exc
+            raise NeverSent(f"the upstream cannot be reached: {why}") from exc
+        except BROKEN_OFF as exc:
+            self._silent()
+            raise interrupted(exc) from exc
 
     def in_time(self, *, patient: bool) -> contextlib.AbstractAsyncContextManager[None]:
         """Bound what is done with the upstream, unless `patient`. Raises Interrupted."""
@@ -159,7 +150,8 @@ class Link:
         except TimeoutError as exc:
             if not bound.expired():
                 raise
-            raise Interrupted(-32603, "the upstream did not answer in time", 504) from exc
+            self._silent()
+            raise Interrupted("the upstream did not answer in time", 504) from exc
 
     @contextlib.contextmanager
     def counting(self, method: str) -> Iterator[Counted]:
@@ -168,7 +160,7 @@ class Link:
         try:
             yield counted
         except BaseException as exc:
-            counted.outcome = _outcome_of(exc)
+            counted.outcome = outcome_of(exc)
             raise
         finally:
             if self.on_exchange is not None:
@@ -189,6 +181,14 @@ class Link:
         if self.on_drop is not None:
             self.on_drop(session_id)
 
+    def is_down(self, evidence: str) -> None:
+        """Take it that the server cannot be reached, until it answers."""
+        self._health(up=False, evidence=evidence)
+
+    def _silent(self) -> None:
+        if self.on_silence is not None:
+            self.on_silence()
+
     def _health(self, *, up: bool, evidence: str) -> None:
         """Report when the server stops answering at all, and when it answers again."""
         if up is not self._up:
@@ -207,8 +207,8 @@ class Link:
             self._hold(response, held, length)
             try:
                 return await response.content.read()
-            except _BROKEN_OFF as exc:
-                raise _interrupted(exc) from exc
+            except BROKEN_OFF as exc:
+                raise interrupted(exc) from exc
         chunks: list[bytes] = []
         size = 0
         async for chunk in chunks_of(response):
@@ -243,9 +243,7 @@ class Link:
         """Count what of an answer has come. Raises UpstreamFault where there is no room for it."""
         if not held.fits(more):
             response.close()
-            raise UpstreamFault(
-                -32603, "no room for the upstream's answer (limits.buffer_bytes)", 503, limit=BUFFERS
-            )
+            raise UpstreamFault("no room for the upstream's answer (limits.buffer_bytes)", 503, limit=BUFFERS)
 
 
 async def chunks_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
@@ -253,44 +251,25 @@ async def chunks_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
     try:
         async for chunk in response.content.iter_any():
             yield chunk
-    except _BROKEN_OFF as exc:
-        raise _interrupted(exc) from exc
-
-
-def _unreached(exc: Exception) -> str:
-    """Say why there was no connection, without the address: clients read it."""
-    match exc:
-        case aiohttp.ClientConnectorDNSError():
-            return "its name cannot be resolved"
-        case aiohttp.ConnectionTimeoutError():
-            return "no connection within connect_timeout_ms"
-        case aiohttp.ClientConnectorCertificateError():
-            return "its certificate does not hold (trusted ones: SSL_CERT_FILE)"
-        case aiohttp.ClientConnectorError(os_error=OSError(errno=int(errno))):
-            return os.strerror(errno)
-    return type(exc).__name__
-
-
-def _interrupted(exc: Exception) -> Interrupted:
-    return Interrupted(-32603, f"the upstream's answer broke off: {type(exc).__name__}", 502)
-
-
-def _outcome_of(exc: BaseException) -> str:
-    match exc:
-        case asyncio.CancelledError():
-            return "cancelled"
-        case Denied():
-            return "denied"
-        case NeverSent():
-            return "unreachable"
-        case Interrupted():
-            return "broken"
-    return "error"
+    except BROKEN_OFF as exc:
+        raise interrupted(exc) from exc
 
 
 def media_type(headers: CIMultiDictProxy[str]) -> str:
     """Give the media type without its parameters, in lower case."""
     return headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+
+def odd_answer(response: aiohttp.ClientResponse) -> UpstreamFault:
+    """Say that an answer is none of MCP's: what its status means, else what it brought."""
+    status = of_status(response.status)
+    if ":" in status or response.status >= SERVER_ERROR:
+        return UpstreamFault(f"the upstream answered {status}")
+    kind = media_type(response.headers) or "no media type"
+    return UpstreamFault(
+        f"the upstream answered {status}, which is no MCP answer ({kind})",
+        recorded=f"the upstream answered {status}, which is no MCP answer",
+    )
 
 
 async def denied(link: Link, response: aiohttp.ClientResponse) -> Denied:

@@ -7,15 +7,16 @@ from shim.audit.events import AuditSink
 from shim.audit.trace import Trace
 from shim.hub import rawjson
 from shim.hub.rawjson import Members, RawJsonError
-from shim.upstreams.http import JSON_TYPE, SSE_TYPE, Link, media_type
+from shim.upstreams.http import Link, media_type
 from shim.wire.envelope import META_CLIENT_CAPABILITIES, META_CLIENT_INFO, initialize_params
 from shim.wire.era import LEGACY_VERSIONS, META_VERSION, MODERN_VERSIONS, Era
 from shim.wire.errors import UpstreamFault
+from shim.wire.http import ACCEPT, JSON_TYPE, MCP_METHOD, PROTOCOL_VERSION, SSE_TYPE, is_success
 from shim.wire.jsonrpc import Response, read_upstream, write_request
-from shim.wire.probe import Verdict, classify_discover
+from shim.wire.methods import DISCOVER
+from shim.wire.probe import Verdict, classify_discover, of_status
 
 _ID = b'"taskshim-probe"'
-_ACCEPT = "application/json, text/event-stream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +55,8 @@ async def _ask(link: Link, signed: Sequence[tuple[str, str]]) -> Probed:
         META_CLIENT_INFO: {"name": "taskshim", "version": "1"},
         META_CLIENT_CAPABILITIES: {},
     }
-    body = write_request(_ID, "server/discover", {"_meta": rawjson.encode(meta)})
-    headers = [*signed, ("MCP-Protocol-Version", version), ("Mcp-Method", "server/discover")]
+    body = write_request(_ID, DISCOVER, {"_meta": rawjson.encode(meta)})
+    headers = [*signed, (PROTOCOL_VERSION, version), (MCP_METHOD, DISCOVER)]
     try:
         status, answer = await _post(link, body, headers)
     except UpstreamFault as exc:
@@ -77,6 +78,8 @@ async def _initialize(link: Link, signed: Sequence[tuple[str, str]]) -> Members 
     params = initialize_params("taskshim", "1", {}, LEGACY_VERSIONS[0])
     try:
         status, answer = await _post(link, write_request(_ID, "initialize", params), signed)
+        if not is_success(status):
+            return of_status(status)
         message = read_upstream(answer)
         if not isinstance(message, Response) or message.result is None:
             return f"HTTP {status}, refused"
@@ -97,7 +100,7 @@ def _result_of(answer: bytes) -> Members:
 
 
 async def _post(link: Link, body: bytes, headers: Sequence[tuple[str, str]]) -> tuple[int, bytes]:
-    sent = [("Accept", _ACCEPT), ("Content-Type", JSON_TYPE), *headers]
+    sent = [("Accept", ACCEPT), ("Content-Type", JSON_TYPE), *headers]
     async with link.in_time(patient=False), await link.send("POST", sent, body) as response:
         if media_type(response.headers) == SSE_TYPE:
             async for frame in link.frames(response):

@@ -7,6 +7,7 @@ from shim.hub import rawjson
 from shim.hub.memo import remembered
 from shim.hub.rawjson import RawJsonError
 from shim.wire.errors import header_mismatch
+from shim.wire.http import PROTOCOL_VERSION
 from shim.wire.jsonrpc import Message, Response
 
 MODERN_VERSIONS = ("2026-07-28",)
@@ -33,7 +34,7 @@ def classify(headers: Mapping[str, str], message: Message | None, pinned: Era | 
     A modern version, in `_meta` or in the header, wins over a session header. Raises ClientFault where
     header and body contradict.
     """
-    header = headers.get("MCP-Protocol-Version")
+    header = headers.get(PROTOCOL_VERSION)
     meta_version = _meta_version(message)
     if meta_version is not None:
         if header in LEGACY_VERSIONS:

@@ -39,6 +39,7 @@ class ShimError(Exception):
         headers: tuple[tuple[str, str], ...] = (),
         reason: str | None = None,
         limit: str | None = None,
+        recorded: str | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -50,6 +51,8 @@ class ShimError(Exception):
         """What the audit log calls a denial, if it is one."""
         self.limit = limit
         """The key of the config whose bound is reached, if that is why."""
+        self.recorded = recorded or message
+        """What the logs say of it: nothing that a peer wrote."""
 
     def error_object(self) -> bytes:
         """Give the JSON-RPC error object, raw."""
@@ -64,7 +67,21 @@ class ClientFault(ShimError):
 
 
 class UpstreamFault(ShimError):
-    """The upstream cannot be reached or breaks a rule; a task is never lost by it."""
+    """The upstream cannot be reached or breaks a rule; a task is never lost by it.
+
+    To the client it is an internal error, from a gateway unless another `http_status` is given.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        http_status: int | None = 502,
+        *,
+        data: bytes | None = None,
+        limit: str | None = None,
+        recorded: str | None = None,
+    ) -> None:
+        super().__init__(INTERNAL, message, http_status, data=data, limit=limit, recorded=recorded)
 
 
 class OwnFault(ShimError):
@@ -136,6 +153,14 @@ def too_large(limit_bytes: int) -> ClientFault:
     )  # fmt: skip
 
 
+def too_slow(limit_ms: int) -> ClientFault:
+    """Give up a body that does not come."""
+    return ClientFault(
+        INVALID_REQUEST, f"body: not here after limits.slow_sender_ms = {limit_ms}", 408,
+        reason="limit", limit="limits.slow_sender_ms",
+    )  # fmt: skip
+
+
 def unsupported_media(given: str) -> ClientFault:
     """Refuse a body that says it is not JSON."""
     return ClientFault(INVALID_REQUEST, f"Content-Type: expected application/json, got {given!r}", 415)
@@ -179,7 +204,7 @@ def all_in_use(detail: str, *, limit: str, retry_after_s: int) -> ClientFault:
 
 def frame_too_large(detail: str) -> UpstreamFault:
     """Give up what an upstream sends beyond the bound."""
-    return UpstreamFault(INTERNAL, detail, 502, limit="limits.frame_bytes")
+    return UpstreamFault(detail, limit="limits.frame_bytes")
 
 
 def no_such_endpoint(path: str) -> ClientFault:
@@ -202,9 +227,42 @@ def outcome_unknown() -> OwnFault:
     return OwnFault(INTERNAL, "outcome unknown: the call may have run; it is not sent again")
 
 
+def stopping() -> UpstreamFault:
+    """Answer who comes, or still waits, while the shim stops: what it asked for goes on at the upstream."""
+    return UpstreamFault("the shim is stopping", 503)
+
+
+def answer_not_kept(*, restarted: bool) -> OwnFault:
+    """Say that a call ran, but that its answer is gone (DUR-8); it is never sent again."""
+    return OwnFault(
+        INTERNAL, f"the call ran, but its answer is gone: {_not_kept(restarted)}; it is not sent again"
+    )
+
+
+def end_not_kept(status: str, *, restarted: bool, local: bool) -> OwnFault:
+    """Say that a task ended, but that what it ended with is gone (DUR-8)."""
+    there = "" if local else ", and the server does not give it any more"
+    return OwnFault(
+        INTERNAL, f"the task has {status}, but what it ended with is gone: {_not_kept(restarted)}{there}"
+    )
+
+
+def _not_kept(restarted: bool) -> str:  # noqa: FBT001 - of two reasons one
+    why = "the shim was restarted" if restarted else "limits.kept_bytes was reached"
+    return f"it was kept in memory only (ledger.store_results = false), and {why}"
+
+
 def lost_task() -> UpstreamFault:
     """Say that the upstream forgot a task before its time (ML-SESSION-LOST)."""
-    return UpstreamFault(INTERNAL, "upstream lost the task")
+    return UpstreamFault("upstream lost the task", None)
+
+
+def unusable_ledger(recorded: str) -> OwnFault:
+    """Say that the ledger cannot be read or written; a retry is safe only under a key (DUR-3)."""
+    return OwnFault(
+        INTERNAL, "the shim's ledger cannot be used: whether the request took effect is not known", 500,
+        recorded=f"the ledger cannot be used: {recorded}",
+    )  # fmt: skip
 
 
 def internal(detail: str = "internal error of the shim: see its log for this request id") -> OwnFault:

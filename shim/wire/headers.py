@@ -8,12 +8,14 @@ from multidict import CIMultiDictProxy
 
 from shim.hub import rawjson
 from shim.hub.codec import Lenient
+from shim.hub.facts import CALL
 from shim.hub.rawjson import Members
 from shim.wire.errors import header_mismatch
+from shim.wire.http import MCP_METHOD, MCP_NAME, PROTOCOL_VERSION
 from shim.wire.jsonrpc import Request
 
 _PREFIX, _SUFFIX = "=?base64?", "?="
-_NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_NAMED_BY = {CALL: "name", "prompts/get": "name", "resources/read": "uri"}
 _PRINTABLE = range(0x20, 0x7F)
 
 
@@ -28,13 +30,13 @@ def check_modern_headers(
 
     `missing_name` is `[modern] missing_mcp_name`: one client in the field leaves `Mcp-Name` out on tasks/*.
     """
-    _require(headers, "MCP-Protocol-Version", version)
-    _require(headers, "Mcp-Method", request.method)
+    _require(headers, PROTOCOL_VERSION, version)
+    _require(headers, MCP_METHOD, request.method)
     member = _mirrored_member(request.method)
     if member is None:
         return ()
     named = rawjson.string(request.params.get(member))
-    given = single(headers, "Mcp-Name")
+    given = single(headers, MCP_NAME)
     if given is None and named is None and member == "taskId":
         return ()  # there is nothing to mirror; the method says what is missing
     if given is None and member == "taskId" and missing_name == "allow":

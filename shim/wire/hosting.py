@@ -4,12 +4,11 @@ from shim.hub import rawjson
 from shim.hub.rawjson import Members
 from shim.wire.envelope import META_SERVER_INFO, RELATED_TASK
 from shim.wire.era import LEGACY_VERSIONS, knows_tasks
+from shim.wire.errors import INVALID_PARAMS, RESOURCE_NOT_FOUND
 from shim.wire.jsonrpc import Response
 from shim.wire.modern import META_OF_SERVER, bare_result
 
 _TASKS = b'{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}'
-_NOT_FOUND_LEGACY = -32002
-_INVALID_PARAMS = b"-32602"
 _OBJECT = b"{"
 _OF_THE_CLIENT = ("task", "inputResponses", "requestState")
 
@@ -80,10 +79,10 @@ def missing_resource(response: Response, method: str) -> Response:
     error = rawjson.members(response.error or b"{}")
     missing = (
         method == "resources/read"
-        and error.get("code") == _INVALID_PARAMS
+        and error.get("code") == rawjson.encode(INVALID_PARAMS)
         and "uri" in rawjson.object_or_empty(error.get("data"))
     )
     if not missing:
         return response
-    error["code"] = rawjson.encode(_NOT_FOUND_LEGACY)
+    error["code"] = rawjson.encode(RESOURCE_NOT_FOUND)
     return Response(response.id, None, rawjson.join(error))

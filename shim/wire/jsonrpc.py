@@ -97,12 +97,12 @@ def read_upstream(data: bytes) -> Message:
                 return Notification(method, members)
             return Request(message_id, method, members)
     except RawJsonError as exc:
-        raise UpstreamFault(-32603, f"the upstream sent no JSON-RPC message: {exc}", 502) from exc
+        raise UpstreamFault(f"the upstream sent no JSON-RPC message: {exc}") from exc
     result, error = envelope.get("result"), envelope.get("error")
     if (result is None) == (error is None):
-        raise UpstreamFault(-32603, "the upstream sent a message that is neither answer nor request", 502)
+        raise UpstreamFault("the upstream sent a message that is neither answer nor request")
     if (result or error or b"")[:1] != _OBJECT:
-        raise UpstreamFault(-32603, "the upstream sent a result or error that is no object", 502)
+        raise UpstreamFault("the upstream sent a result or error that is no object")
     message_id = envelope.get("id")
     return Response(None if message_id == _NULL else message_id, result, error)
 
@@ -162,7 +162,7 @@ def _refused(exc: RawJsonError, body: bytes) -> ClientFault:
         if body.lstrip()[:1] == b"[":
             return invalid_request("body: batches are not served; send one message a request")
         return invalid_request("body, params: expected an object")
-    if exc.fault == "duplicate":
+    if exc.fault in {"duplicate", "too_wide"}:
         return invalid_request(f"body: {exc}")
     return parse_error(str(exc))
 

@@ -115,12 +115,12 @@ def more_input(result: bytes | None) -> MoreInput | None:
         return None
     requests = members.get("inputRequests", b"{}")
     if requests[:1] != b"{":
-        raise UpstreamFault(-32603, "the upstream's inputRequests are no object", 502)
+        raise UpstreamFault("the upstream's inputRequests are no object")
     lenient: list[Lenient] = []
     try:
         read = {key: read_question(raw, lenient) for key, raw in rawjson.members(requests).items()}
     except CodecError as exc:
-        raise UpstreamFault(-32603, f"the upstream's inputRequests cannot be read: {exc}", 502) from exc
+        raise UpstreamFault(f"the upstream's inputRequests cannot be read: {exc}") from exc
     return MoreInput(read, members.get("requestState"), tuple(lenient))
 
 

@@ -3,15 +3,15 @@
 from shim.hub.registry import load_errors
 from shim.wire.era import Era
 from shim.wire.errors import ShimError
+from shim.wire.http import OK
 
 _TABLE = load_errors()
 _BY_ERA = {era: {one.code: _TABLE.status(one.code, era) for one in _TABLE.values()} for era in Era}
-_OK = 200
 
 
 def status_of(code: int, era: Era) -> int:
     """Give the status of an answer that carries an error with this code; 200 for a code of nobody's."""
-    return _BY_ERA[era].get(code, _OK)
+    return _BY_ERA[era].get(code, OK)
 
 
 def status_of_fault(fault: ShimError, era: Era) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from shim.hub import rawjson
 from shim.hub.rawjson import Members
-from shim.wire.errors import INTERNAL, UpstreamFault
+from shim.wire.errors import UpstreamFault
 
 
 def tool_names(result: bytes) -> list[str]:
@@ -48,7 +48,7 @@ def _each_tool(tools: bytes, change: Callable[[Members], Members]) -> bytes:
 
 def _items(tools: bytes) -> list[Members]:
     if tools[:1] != b"[":
-        raise UpstreamFault(INTERNAL, "the upstream's tools are no list", 502)
+        raise UpstreamFault("the upstream's tools are no list")
     return [rawjson.members(item) for item in rawjson.items(tools)]
 
 

@@ -10,10 +10,9 @@ from shim.hub import rawjson
 from shim.hub.rawjson import Members, RawJsonError
 from shim.wire.errors import URL_ELICITATION, invalid_params, missing_capability
 from shim.wire.jsonrpc import Response
+from shim.wire.methods import RUN
 from shim.wire.questions import question_params
 
-MAY_ASK = frozenset(("tools/call", "prompts/get", "resources/read"))
-"""The requests that a modern server may answer with input_required."""
 _STATE = "url-elicitation-"
 _OBJECT = b"{"
 
@@ -24,7 +23,7 @@ def as_input_required(response: Response, method: str, capabilities: Members) ->
     `capabilities` are the kinds of questions that the client declared, raw. Raises missing_capability where
     elicitation by URL is not among them.
     """
-    if response.error is None or method not in MAY_ASK:
+    if response.error is None or method not in RUN:
         return response
     error = rawjson.members(response.error)
     if rawjson.decode(error.get("code", b"null")) != URL_ELICITATION:

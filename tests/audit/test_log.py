@@ -23,6 +23,13 @@ try:
     raise ValueError("broken")
 except ValueError:
     log.exception("failed")
+class Told(Exception):
+    in_one_line = True
+try:
+    raise Told("the disk is full")
+except Told as exc:
+    log.exception("told")
+    log.error("told", exc_info=exc)
 """
 
 
@@ -41,9 +48,20 @@ def test_json_lines_where_no_terminal_is(form):
         ("loud", "warning"),
         ("library", "warning"),
         ("failed", "error"),
+        ("told", "error"),
+        ("told", "error"),
     ]
+    assert {tuple(line)[:3] for line in lines} == {("timestamp", "level", "event")}
     assert lines[0]["where"] == "here"
     assert "ValueError: broken" in lines[2]["exception"]
+
+
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_a_fault_that_an_operator_can_mend_has_no_traceback(form):
+    told = [line for line in run("info", form).splitlines() if "the disk is full" in line]
+    assert len(told) == 2
+    assert all("told" in line for line in told)
+    assert run("info", form).count("Traceback") == 1  # that of the other one
 
 
 @pytest.mark.rule("OWN-STORE")

@@ -60,6 +60,15 @@ def test_methods_that_clients_make_up_are_one_label(metrics):
     assert b"made/up" not in metrics.text()
 
 
+def test_who_was_turned_away_unknown_is_counted_apart(metrics):
+    ended(metrics, era="legacy", http_status=401)
+    ended(metrics, http_status=403)
+    ended(metrics, era="legacy", caller="a", caller_kind="jwt", http_status=404)
+    assert value(metrics, "taskshim_legacy_requests_total") == 1
+    assert value(metrics, "taskshim_unidentified_requests_total", era="legacy") == 1
+    assert value(metrics, "taskshim_unidentified_requests_total", era="none") == 1
+
+
 @pytest.mark.parametrize(
     ("fields", "calls", "saved"),
     [
@@ -93,7 +102,7 @@ def test_what_others_count_is_read_at_the_scrape(metrics):
 
 
 def test_legacy_requests_are_counted_and_denied_ones_by_reason(metrics):
-    ended(metrics, era="legacy", outcome="denied", refusal="token_expired")
+    ended(metrics, era="legacy", caller_kind="jwt", outcome="denied", refusal="token_expired")
     ended(metrics, era="modern")
     assert value(metrics, "taskshim_legacy_requests_total") == 1
     assert value(metrics, "taskshim_denied_total", reason="token_expired") == 1

@@ -2,11 +2,17 @@
 
 import msgspec
 import pytest
+from multidict import CIMultiDict, CIMultiDictProxy
 
 from shim.audit.activity import Activity
 from shim.audit.events import EVENTS, Client, Connected, RequestEnded
+from shim.audit.metrics import Metrics
+from shim.audit.request_log import RequestLog
 from shim.audit.sink import MemorySink
 from shim.audit.trace import Trace
+from shim.audit.traffic import Traffic
+
+HEADERS = CIMultiDictProxy(CIMultiDict())
 
 
 def written(event) -> dict:
@@ -75,6 +81,42 @@ def test_a_second_finish_writes_nothing():
 )
 def test_the_outcome_is_told_from_code_and_status(given, expected):
     assert Trace(MemorySink()).finish(**given).outcome == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "features", "ended", "expected"),
+    [
+        (None, (), {"http_status": 401}, True),
+        (None, (), {"http_status": 503}, True),
+        (None, (), {"outcome": "disconnected"}, True),
+        (None, (), {"http_status": 204}, False),  # an OPTIONS, the metadata
+        *(
+            (kind, (), {"http_status": status}, True)
+            for kind in ("none", "session", "token")
+            for status in (400, 401, 404, 405)
+        ),
+        ("none", (), {"http_status": 200}, False),
+        ("none", (), {"http_status": 200, "code": -32602}, False),
+        ("none", (), {"http_status": 429}, False),
+        ("none", (), {"http_status": 502}, False),
+        ("none", (), {"outcome": "disconnected"}, False),
+        ("session", ("session",), {"http_status": 404}, False),
+        ("token", ("session",), {"http_status": 401}, False),
+        *((kind, (), {"http_status": 403}, False) for kind in ("jwt", "introspection", "api_key", "header")),
+    ],
+)
+def test_who_was_turned_away_before_anything_told_who_calls(kind, features, ended, expected):
+    trace = Trace(MemorySink())
+    trace.era, trace.caller_kind = "legacy", kind
+    for name in features:
+        trace.feature(name)
+    assert trace.finish(**ended).unidentified is expected
+
+
+def test_an_error_by_http_is_an_answer_to_a_modern_client():
+    trace = Trace(MemorySink())
+    trace.era, trace.caller_kind = "modern", "none"
+    assert not trace.finish(http_status=400, code=-32602).unidentified
 
 
 def test_a_denial_is_the_outcome_whatever_comes_after():
@@ -166,14 +208,15 @@ def test_an_unknown_event_is_our_own_fault():
 def test_activity_counts_what_ended_and_shows_what_waits(monkeypatch):
     now_s = 100.0
     monkeypatch.setattr("shim.audit.trace.perf_counter", lambda: now_s)
-    activity, sink = Activity(), MemorySink()
-    traces = [Trace.incoming(sink, {}, activity) for _ in range(3)]
+    activity, sink, traffic = Activity(), MemorySink(), Traffic()
+    log = RequestLog(sink, activity, Metrics(()), traffic)
+    traces = [log.begin(HEADERS) for _ in range(3)]
     for trace in traces:
         trace.era, trace.method, trace.client_name, trace.caller = "legacy", "GET", "old", "c1"
         trace.towards("main", "legacy", "experimental")
-    traces[0].finish()
+    log.end(traces[0])
     now_s = 107.5
-    Trace.incoming(sink, {}, activity)  # too young to be a wait
+    log.begin(HEADERS)  # too young to be a wait
     connected = [
         Connected(caller="c1", caller_kind="token", client=Client(name="old", version="1"), count=1),
         Connected(caller="c2", caller_kind="session", client=Client(name="old", version="1"), count=2),
@@ -206,3 +249,4 @@ def test_activity_counts_what_ended_and_shows_what_waits(monkeypatch):
     }
     assert activity.alive(connected=[], dropped=0).requests == {}
     assert isinstance(sink.events[0], RequestEnded)
+    assert traffic.of("main").requests == 1

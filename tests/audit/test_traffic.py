@@ -16,10 +16,12 @@ def clock(monkeypatch):
     return now
 
 
-def ended(traffic, era="legacy", caller=None, kind="none", client="mcp", version="1"):
+def ended(traffic, era="legacy", caller=None, kind="none", client="mcp", version="1", **fields):
     trace = Trace(NullSink(), upstream="main")
     trace.era, trace.caller, trace.caller_kind = era, caller, kind
     trace.client_name, trace.client_version = client, version
+    for name, value in fields.items():
+        setattr(trace, name, value)
     traffic.ended(trace)
 
 
@@ -45,6 +47,13 @@ def test_who_is_no_person_counts_by_client():
         ended(traffic, caller=caller, kind="session", version="2")
     ended(traffic, client=None, version=None)
     assert traffic.legacy_callers == 3
+
+
+@pytest.mark.usefixtures("clock")
+def test_who_was_turned_away_unknown_is_no_caller_of_the_old_api():
+    traffic = Traffic()
+    ended(traffic, caller="n", outcome="denied", http_status=404)
+    assert (traffic.legacy_callers, traffic.of("main").legacy, traffic.of("main").requests) == (0, 0, 1)
 
 
 @pytest.mark.usefixtures("clock")

@@ -278,7 +278,7 @@ def test_verify_with_a_key_says_that_it_holds_and_where_it_does_not(whole):
     assert (blind.exit_code, "macs that were not looked at" in blind.output) == (0, True)
     bad = verify(path, "--key-file", keys)
     assert bad.exit_code == 1
-    assert bad.output.endswith("not whole: 1 lines do not stand as the shim wrote them\n")
+    assert bad.output.endswith("not whole: 1 line does not stand as the shim wrote it\n")
     [row] = json.loads(verify(path, "--key-file", keys, "--json").output)["chain"]["faults"]
     assert (row["file"], row["line"], row["fault"]) == (str(path), 3, CHANGED)
 
@@ -288,7 +288,7 @@ def test_a_changed_line_is_a_doubt(whole, command):
     path, keys = whole
     path.write_bytes(path.read_bytes().replace(b"not_owner", b"no_owner!"))
     result = CliRunner().invoke(audit, [*command, str(path), "--key-file", str(keys)])
-    assert f"1 lines do not stand as the shim wrote them; the first one in {path}, line 3" in result.output
+    assert f"1 line does not stand as the shim wrote it; the first one in {path}, line 3" in result.output
 
 
 def test_a_key_file_that_is_not_there_is_one_line_and_none_is_made(whole, tmp_path):

@@ -1,5 +1,6 @@
 """The gate: safe only when it is known to be, and why not."""
 
+import functools
 import io
 import json
 from datetime import timedelta
@@ -13,7 +14,7 @@ from shim.auditing.period import Period
 from shim.auditing.rates import difference
 from shim.auditing.sources import AuditingError
 from shim.cli.audit import audit
-from tests.auditing.world import MINUTE, START, Run, context, lines, write
+from tests.auditing.world import ENDED, MINUTE, START, Run, context, lines, write
 
 HOUR = timedelta(hours=1)
 END = START + 2 * HOUR
@@ -39,10 +40,10 @@ def old_call_at(when, **fields):
 
 @pytest.fixture
 def ask(tmp_path):
-    def asked(rule, *runs, without=(), tail=b"", since=START, until=END, tolerated=0):
+    def asked(rule, *runs, without=(), tail=b"", since=START, until=END, tolerated=0, strict=False):
         events = [e for run in runs for e in run.events if (e["instance"], e["seq"]) not in without]
         with reading([write(tmp_path / "audit.jsonl", events, tail)], io.BytesIO()) as logs:
-            return Gate(logs, Period(since, until), tolerated=tolerated).ask(rule)
+            return Gate(logs, Period(since, until), tolerated=tolerated, strict=strict).ask(rule)
 
     return asked
 
@@ -55,7 +56,7 @@ def test_nothing_legacy_in_a_whole_log_is_safe(ask):
 def test_one_legacy_call_is_not_and_its_caller_is_named(ask):
     answer = ask("no-legacy-for:1h", two_hours(old_call_at(60, who=2)))
     assert answer.verdict == "unsafe"
-    assert answer.why == ("1 legacy requests by 1 callers, the last one at 2026-11-02T01:00:00Z",)
+    assert answer.why == ("1 legacy request by 1 caller, the last one at 2026-11-02T01:00:00Z",)
     assert [row["caller"] for row in answer.in_the_way] == ["nightly"]
 
 
@@ -83,6 +84,95 @@ def test_a_session_on_which_nothing_is_called_is_told(ask):
     assert answer.why == ("2 legacy sessions are open, but nothing was called on them",)
 
 
+REFUSED = {
+    "outcome": "denied", "http_status": 401, "reason": "token_expired", "unidentified": True,
+    "legacy_features": ("no session",),
+}  # fmt: skip
+
+
+def turned_away(run, minute, *, count=2, **changed):
+    """Requests by the old API that came to no caller, in one minute."""
+    if minute == 90:
+        for _ in range(count):
+            run.emit("request", era="legacy", **{**ENDED, **REFUSED, "legacy": True, **changed})
+
+
+def test_who_was_turned_away_unknown_is_shown_and_holds_nothing_up(ask):
+    answer = ask("no-legacy-for:1h", two_hours(turned_away))
+    assert (answer.verdict, answer.in_the_way) == ("safe", ())
+    [why] = answer.why
+    assert why == (
+        "2 legacy requests were turned away before anything told who called, "
+        "the last one at 2026-11-02T01:30:00Z"
+    )
+    [row] = answer.refused
+    assert (row["reason"], row["http_status"], row["methods"], row["requests"]) == (
+        "token_expired", 401, ["tools/call"], 2,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", ["no-legacy-for:1h", "legacy-only-from:nightly"])
+def test_a_strict_gate_is_held_up_by_who_was_turned_away(ask, rule):
+    run = two_hours(turned_away)
+    assert ask(rule, run).verdict == "safe"
+    answer = ask(rule, run, strict=True)
+    assert (answer.verdict, len(answer.refused)) == ("unsafe", 1)
+    assert ask(rule, two_hours(), strict=True).verdict == "safe"
+
+
+@pytest.mark.parametrize(
+    ("served", "verdict"),
+    [
+        ({"outcome": "ok", "http_status": 200, "unidentified": False}, "unsafe"),
+        ({"outcome": "error", "http_status": 200, "code": -32602, "unidentified": False}, "unsafe"),
+        ({}, "safe"),
+    ],
+)
+def test_callers_without_a_name_count_if_they_are_served(ask, served, verdict):
+    who = {"caller": "none", "caller_kind": "none"}
+    each = functools.partial(turned_away, count=1, **who, **served)
+    assert ask("no-legacy-for:1h", two_hours(each)).verdict == verdict
+
+
+def test_while_it_cannot_be_told_who_calls_nothing_is_safe(ask):
+    each = functools.partial(turned_away, count=1, outcome="error", http_status=503, reason=None)
+    answer = ask("no-legacy-for:1h", two_hours(each))
+    assert answer.verdict == "unknown"
+    assert answer.why == (
+        "1 legacy request came while it could not be told who calls, the last one at 2026-11-02T01:30:00Z",
+    )
+
+
+def test_of_logs_from_before_it_was_written_only_who_came_to_no_caller_was_turned_away(ask):
+    def before(run, minute):
+        if minute == 90:
+            event = run.emit("request", era="legacy", **{**ENDED, **REFUSED, "legacy": True})
+            del event["unidentified"]
+
+    run = two_hours(before)
+    assert ask("no-legacy-for:1h", run).verdict == "safe"
+    next(e for e in run.events if e.get("reason") == "token_expired")["caller_kind"] = "none"
+    assert ask("no-legacy-for:1h", run).verdict == "unsafe"
+
+
+def test_a_request_under_way_whose_caller_is_not_known_yet_is_no_call(ask):
+    waiting = {"era": "legacy", "method": "GET", "count": 1, "oldest_ms": 1_500}
+    run = two_hours(lambda run, minute: run.alive(waiting=(waiting,)) if minute == 90 else None)
+    assert ask("no-legacy-for:1h", run).verdict == "safe"
+
+
+def test_requests_that_were_all_turned_away_say_nothing(ask):
+    run = Run("one", START)
+    run.start()
+    for minute in range(121):
+        run.at = START + minute * MINUTE
+        run.alive()
+        turned_away(run, minute)
+    answer = ask("no-legacy-for:1h", run)
+    assert answer.verdict == "unknown"
+    assert "no request that was served came through the shim" in answer.why
+
+
 def dropping(run, minute):
     if minute == 100:
         run.emit("audit.dropped", count=5)
@@ -91,8 +181,8 @@ def dropping(run, minute):
 @pytest.mark.parametrize(
     ("run", "how", "why"),
     [
-        (two_hours(), {"without": {("one", 200)}}, "1 events are missing"),
-        (two_hours(silent={90}), {}, "1 minutes have no sign of life"),
+        (two_hours(), {"without": {("one", 200)}}, "1 event is missing"),
+        (two_hours(silent={90}), {}, "1 minute has no sign of life"),
         (two_hours(dropping), {}, "5 events were lost by the shim's own account"),
         (two_hours(), {"until": END + 10 * MINUTE}, "9 minutes have no sign of life"),
         (two_hours(), {"since": START - HOUR, "rule": "legacy-only-from:x"}, "the logs begin only at"),
@@ -120,7 +210,7 @@ def test_an_unreadable_line_in_the_middle_is_a_doubt_and_a_torn_tail_is_not(ask,
     with reading([str(path)], io.BytesIO()) as logs:
         answer = Gate(logs, Period(START, END)).ask("no-legacy-for:1h")
     assert answer.verdict == "unknown"
-    assert "1 lines cannot be read" in answer.why
+    assert "1 line cannot be read" in answer.why
 
 
 def test_gaps_that_are_tolerated_are_no_doubt(ask):
@@ -154,7 +244,7 @@ def test_no_traffic_at_all_is_not_safe(ask):
     run.start()
     run.live(120)
     answer = ask("no-legacy-for:1h", run)
-    assert (answer.verdict, answer.why) == ("unknown", ("no request at all came through the shim",))
+    assert (answer.verdict, answer.why) == ("unknown", ("no request that was served came through the shim",))
 
 
 def test_a_request_that_does_not_say_what_it_is_is_a_doubt(ask):
@@ -301,6 +391,17 @@ def test_exit_codes(tmp_path, rules, code, said):
     assert result.exit_code == code
     assert said in result.output
     assert ("nightly" in result.output) == (code == 1)
+
+
+def test_who_was_turned_away_for_people_and_strictly(tmp_path):
+    path = write(tmp_path / "audit.jsonl", two_hours(turned_away).events)
+    arguments = ["gate", path, "--until", "2026-11-02T02:00Z", "--rule", "no-legacy-for:1h"]
+    result = CliRunner().invoke(audit, arguments)
+    assert result.exit_code == 0
+    assert "token_expired  401" in result.output
+    strict = CliRunner().invoke(audit, [*arguments, "--strict", "--json"])
+    assert strict.exit_code == 1
+    assert json.loads(strict.output)["rules"][0]["refused"][0]["requests"] == 2
 
 
 def test_the_answer_for_machines(tmp_path):

@@ -124,11 +124,19 @@ def test_numbers_that_are_passed_over_are_missed_events():
     assert fed([*kept[:2], *other.events, *kept[2:], kept[1]]).screen(NOW).missed == 3
 
 
+def test_who_was_turned_away_unknown_is_no_caller_of_the_old_api():
+    run = Run("one", START)
+    fields = {**ENDED, "legacy": True, "era": "legacy", "outcome": "denied", "unidentified": True}
+    screen = fed([run.emit("request", **fields)]).screen(NOW)
+    assert screen.callers == ()
+    assert [one.who for one in screen.troubles] == ["(caller unknown)"]
+
+
 def test_nothing_grows_without_a_bound():
     state, run = Live(), Run("one", START)
     for number in range(live._CALLERS + 100):
         run.at += timedelta(seconds=20)
-        fed([run.emit("request", **{**ENDED, "legacy": True, "outcome": "error"},
+        fed([run.emit("request", **{**ENDED, "legacy": True, "outcome": "error"}, caller_kind="session",
                       client={"name": f"client-{number}"}, corner="LL")], state)  # fmt: skip
     screen = state.screen(run.at.replace(tzinfo=UTC))
     assert len(screen.callers) == live._CALLERS

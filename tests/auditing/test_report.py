@@ -67,8 +67,8 @@ def test_the_figures(logs):
     told = report(logs, logs.span)
     assert told["doubts"] == []
     assert told["usage"] == {
-        "requests": 120, "legacy": 110, "modern": 10, "legacy_callers": 2, "modern_callers": 1,
-        "first_legacy": START, "last_legacy": START + 9 * DAY + MINUTE,
+        "requests": 120, "legacy": 110, "modern": 10, "unidentified": 0, "legacy_callers": 2,
+        "modern_callers": 1, "first_legacy": START, "last_legacy": START + 9 * DAY + MINUTE,
     }  # fmt: skip
     assert [(row["legacy"], row["modern"], row["legacy_callers"]) for row in told["days"]] == [
         (20 - 2 * day, 1, 2 if day < 3 else 1) for day in range(DAYS)
@@ -156,7 +156,7 @@ def test_logs_that_are_not_whole_say_so(tmp_path):
     path = write(tmp_path / "a.jsonl", [event for event in one.events if event["seq"] not in {4, 6}])
     output = run(path).output
     assert "NOT WHOLE: 2 events are missing" in output
-    assert "NOT WHOLE: 1 minutes have no sign of life" in output
+    assert "NOT WHOLE: 1 minute has no sign of life" in output
 
 
 def test_when_and_where_logs_are_not_whole(tmp_path):

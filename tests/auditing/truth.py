@@ -9,7 +9,17 @@ from tests.auditing.world import at
 Event = dict[str, Any]
 
 
+def unidentified(event: Event) -> bool:
+    return (
+        event["event"] == "request"
+        and event["outcome"] != "ok"
+        and event.get("unidentified", "caller_kind" not in event)
+    )
+
+
 def software(event: Event) -> str:
+    if unidentified(event):
+        return "(caller unknown)"
     client = event.get("client", {})
     return " ".join(filter(None, [client.get("name") or "(no name)", client.get("version")]))
 
@@ -52,7 +62,15 @@ def first(events):
 
 
 def old(events):
-    return [event for event in events if event["legacy"]]
+    return [event for event in events if event["legacy"] and not unidentified(event)]
+
+
+def new(events):
+    return [e for e in events if not e["legacy"] and not unidentified(e) and "era" in e]
+
+
+def used_features(event):
+    return () if unidentified(event) else event.get("legacy_features", ())
 
 
 def keys(events):
@@ -126,14 +144,14 @@ def clients(events):
         {
             "client": name, "version": version, "era": era, "requests": len(group), "legacy": len(old(group)),
             "callers": keys(group), "first": first(group), "last": last(group),
-            "features": sorted({feature for event in group for feature in event.get("legacy_features", ())}),
+            "features": sorted({feature for event in group for feature in used_features(event)}),
         }
         for (name, version, era), group in grouped(named(events, "request"), by).items()
     ]  # fmt: skip
 
 
 def features(events):
-    used = [(feature, e) for e in named(events, "request") for feature in set(e.get("legacy_features", ()))]
+    used = [(feature, e) for e in named(events, "request") for feature in set(used_features(e))]
     return [
         {
             "feature": feature, "requests": len(group), "callers": keys(e for _, e in group),
@@ -154,6 +172,20 @@ def noted(events, *fields, clients=False):
     ]  # fmt: skip
 
 
+def refused(events):
+    away = [e for e in named(events, "request") if unidentified(e)]
+    return [
+        {
+            "era": era, "reason": reason or "-", "http_status": status,
+            "methods": sorted({e["method"] for e in group if "method" in e}), "requests": len(group),
+            "first": first(group), "last": last(group),
+        }
+        for (era, reason, status), group in grouped(
+            away, lambda e: (e.get("era"), e.get("reason"), e.get("http_status"))
+        ).items()
+    ]  # fmt: skip
+
+
 def losses(events):
     return noted(named(events, "loss"), "rule", "field", "corner", "upstream")
 
@@ -166,8 +198,10 @@ def errors(events):
     def row(event):
         if event["event"] == "request":
             told = (event["outcome"], event.get("code"), event.get("http_status"))
-            return event | {"what": "request", "why": " ".join(str(one) for one in told if one is not None)}
-        return event | {"what": event["event"], "why": event.get("rule") or event.get("reason")}
+            why = " ".join(str(one) for one in told if one is not None)
+            return event | {"what": "request", "why": ": ".join((why, *filter(None, [event.get("fault")])))}
+        why = next(filter(None, map(event.get, ("rule", "limit", "reason", "evidence"))), None)
+        return event | {"what": event["event"], "why": why}
 
     wrong = [e for e in named(events, "request") if e["outcome"] in {"error", "denied"}]
     wrong += named(events, "denied", "task.lost", "upstream.down")
@@ -271,7 +305,7 @@ def ages(events, until):
 def days(events):
     return {
         day: {
-            "legacy": len(old(group)), "modern": len(group) - len(old(group)),
+            "legacy": len(old(group)), "modern": len(new(group)),
             "legacy_callers": keys(old(group)),
         }
         for day, group in grouped(named(events, "request"), lambda e: at(e).date()).items()

@@ -27,6 +27,12 @@ PEOPLE = [
 SOFTWARE = [("mcp", "1.30.0"), ("mcp", "2.3.0"), ("fastmcp", "2.1"), ("own", None), (None, None)]
 UPSTREAMS = [("main", "legacy"), ("next", "modern")]
 TOOLS = [None, "resize", "deploy", 't\'ool; "x" é']
+DENIED = [
+    {"reason": "not_owner"},
+    {"reason": "unknown_task"},
+    {"reason": "limit", "limit": "limits.sessions"},
+]
+FAULTS = ["the upstream did not answer in time", "the upstream answered HTTP 500", None]
 FEATURES = ["session", "task param", "tasks/list", "tasks/result", "server request"]
 
 
@@ -103,7 +109,15 @@ def busy(seed: int, events: int) -> list[Run]:
         if rng.random() < 0.05:
             around = {}
         dice = rng.random()
-        if dice < 0.6:
+        if dice < 0.1:
+            known = {} if number % 3 else context(legacy, 6, 4, 0)  # a session that does not count
+            run.emit(
+                "request", **{"era": rng.choice(["legacy", "modern", None]), **known},
+                **{**ENDED, "outcome": rng.choice(["denied", "error", "disconnected"]), "http_status": 401},
+                reason=rng.choice(["credential", "token_expired", None]), legacy=legacy,
+                legacy_features=("no session",) * legacy, unidentified=True,
+            )  # fmt: skip
+        elif dice < 0.6:
             outcome = rng.choice(["ok", "ok", "ok", "error", "denied", "cancelled"])
             method = rng.choice(["tools/call", "tasks/get", "tasks/list", None])
             run.emit(
@@ -111,6 +125,7 @@ def busy(seed: int, events: int) -> list[Run]:
                 **{**ENDED, "outcome": outcome, "method": method, "upstream_ms": rng.randrange(20_000) / 10},
                 tool=rng.choice(TOOLS) if method == "tools/call" else None,
                 code=rng.choice([-32602, -32603]) if outcome == "error" else None,
+                fault=rng.choice(FAULTS) if outcome == "error" else None,
                 legacy=legacy, legacy_features=tuple(rng.sample(FEATURES, rng.randrange(4) * legacy)),
             )  # fmt: skip
         elif dice < 0.65:
@@ -118,9 +133,9 @@ def busy(seed: int, events: int) -> list[Run]:
         elif dice < 0.7:
             run.emit("lenient", **around, rule="CS-X", detail=rng.choice(["status: Done", "ttl: string"]))
         elif dice < 0.75:
-            run.emit("denied", **around, reason=rng.choice(["not_owner", "unknown_task"]))
+            run.emit("denied", **around, **rng.choice(DENIED))
         elif dice < 0.78:
-            run.emit("upstream.down", upstream="main")
+            run.emit("upstream.down", upstream="main", evidence=rng.choice(["HTTP 502", "no route"]))
         elif dice < 0.88 or not open_tasks:
             open_tasks.append((f"task-{number}", around))
             run.emit(

@@ -32,15 +32,23 @@ async def test_each_client_comes_to_what_it_must(server: Any, tmp_path: Path) ->
     finally:
         await runner.cleanup()
     assert seen["ledger_rows"] > 10
-    assert all(seen[name] > 0 for name in ("rss_kib", "descriptors", "tasks", "objects", "ledger_kib"))
+    assert all(seen[measure.name] > 0 for measure in MEASURES)
     assert any("ledger-writer" in place for place in seen["waits"])
 
 
 def samples(minutes: int = 30, seed: int = 3, **by: float) -> list[dict[str, float]]:
     """Figures that come and go by chance, and grow `by` so much a minute; the first ten minutes rise fast."""
     dice = random.Random(seed)  # noqa: S311 - noise
-    level = {"rss_kib": 80_000.0, "descriptors": 200.0, "tasks": 200.0, "objects": 60_000.0,
-             "ledger_kib": 6_000.0, "ledger_rows": 3_000.0}  # fmt: skip
+    level = {
+        "rss_kib": 80_000.0,
+        "in_use_kib": 18_000.0,
+        "blocks": 320_000.0,
+        "descriptors": 200.0,
+        "tasks": 200.0,
+        "objects": 60_000.0,
+        "ledger_kib": 6_000.0,
+        "ledger_rows": 3_000.0,
+    }
     return [
         {
             name: at * min(1.0, 0.5 + minute / 20) * dice.uniform(0.98, 1.02) + by.get(name, 0.0) * minute
@@ -57,7 +65,15 @@ def test_what_comes_and_goes_does_not_grow(seed: int) -> None:
 
 @pytest.mark.parametrize(
     ("name", "by"),
-    [("rss_kib", 400.0), ("descriptors", 3.0), ("tasks", 3.0), ("objects", 300.0), ("ledger_kib", 80.0)],
+    [
+        ("rss_kib", 400.0),
+        ("in_use_kib", 90.0),
+        ("blocks", 1_600.0),
+        ("descriptors", 3.0),
+        ("tasks", 3.0),
+        ("objects", 300.0),
+        ("ledger_kib", 80.0),
+    ],
 )
 def test_a_leak_is_found(name: str, by: float) -> None:
     assert [one.measure.name for one in judge(samples(**{name: by}), 10) if one.grows] == [name]

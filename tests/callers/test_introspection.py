@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from shim.callers import introspection
 from shim.config import ConfigError
 from tests.callers.conftest import bearer
 from tests.callers.door import Doors, until
@@ -96,7 +97,7 @@ async def test_of_a_bad_token_nothing_is_remembered_but_what_was_wrong(door: Doo
     async with door("introspection") as at:
         assert await at.refusal(bearer("made-up")) == (401, "token_inactive")
         assert await at.refusal(bearer("made-up")) == (401, "token_inactive")
-        [known] = at.resolver.sources[0]._known.values()
+        [known] = at.resolver.sources[0]._bad.values()
         assert known.found.__traceback__ is None
         assert known.found.__context__ is None
 
@@ -132,7 +133,7 @@ async def test_what_the_provider_says_is_held_against_the_config(door: Doors, na
 BAD = {
     "down": DOWN,
     "unauthorised": Answer(b"", 401),
-    "redirect": Answer(b"", 307, {"Location": "/introspect2"}),
+    "redirect": Answer(b"", 307, {"Location": "/elsewhere"}),
     "garbage": Answer(b"<html>"),
     "list": Answer(b"[true]"),
     "oversized": Answer(b" " * 300_000),
@@ -153,6 +154,7 @@ async def test_an_outage_is_a_503_and_never_another_caller(door: Doors, name: st
         at.provider.introspection_answer = None
         assert (await at.caller(at.provider.opaque("bob"))).kind == "introspection"
     assert [type(event).__name__ for event in at.sink.events] == ["ProviderDown", "ProviderUp"]
+    assert at.provider.strayed == 0
     assert "opaque" not in str(at.sink.events)
     assert SECRET not in str(at.sink.events)
 
@@ -181,6 +183,25 @@ async def test_who_asks_at_once_asks_once_and_questions_are_bounded(door: Doors)
         assert found[0].key == found[2].key != found[1].key
         assert len(at.provider.questions) == 2
         assert (await at.caller(carol)).kind == "introspection"
+
+
+async def test_made_up_tokens_push_no_good_one_out(door: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else whoever makes up enough of them brings about a question for each request of everybody."""
+    monkeypatch.setattr(introspection, "_REMEMBERED", 3)
+    async with door("introspection") as at:
+        good = at.provider.opaque("alice")
+        assert (await at.caller(good)).kind == "introspection"
+        for number in range(5):
+            made_up = {"Authorization": f"Bearer made-up-{number}"}
+            assert await at.refusal(made_up) == (401, "token_inactive")
+        asked = len(at.provider.questions)
+        assert (await at.caller(good)).kind == "introspection"
+        assert len(at.provider.questions) == asked
+        at.provider.tokens[good["Authorization"].removeprefix("Bearer ")] = {"active": False}
+        at.clock.at_ms += 61_000
+        for _ in range(2):  # what is known of a token is one thing, the newest
+            assert await at.refusal(good) == (401, "token_inactive")
+        assert len(at.provider.questions) == asked + 1
 
 
 async def test_tokens_do_not_share_an_answer(door: Doors) -> None:

@@ -98,6 +98,10 @@ async def test_an_outage_locks_nobody_out_while_the_keys_are_kept(door: Doors) -
         for hour in range(23):
             at.clock.at_ms += 3_600 * SECOND_MS
             assert (await at.caller(at.provider.bearer(f"user-{hour}"))).kind == "jwt"
+            ring = at.resolver.sources[0]._ring
+            await until(lambda ring=ring: ring._fetching is None)  # it was asked again, in vain
+            assert at.provider.fetches == hour + 2
+            assert (await at.caller(at.provider.bearer(f"late-{hour}"))).kind == "jwt"
         assert await at.refusal(at.provider.bearer(kid="k2")) == (503, None)  # it may be a new key's
         at.clock.at_ms += 3_600 * SECOND_MS
         assert await at.refusal(at.provider.bearer()) == (503, None)
@@ -143,6 +147,7 @@ async def test_a_set_that_cannot_be_read_lets_nobody_in_and_does_not_shut_out(do
         assert (await at.caller(at.provider.bearer("bob"))).kind == "jwt"
         await until(lambda: ("jwks", "failed") in at.outcomes[2:])
         assert (await at.caller(at.provider.bearer("carol"))).kind == "jwt"
+    assert at.provider.strayed == 0
     assert all("Bearer" not in str(event) for event in at.sink.events)
 
 

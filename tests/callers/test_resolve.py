@@ -70,6 +70,79 @@ async def test_a_token_that_does_not_count_is_named_so(door: Doors) -> None:
     assert challenge == f'Bearer error="invalid_token", error_description="{description}"'
 
 
+@pytest.mark.parametrize(
+    ("identity", "given", "message"),
+    [
+        ({"sources": ["token"]}, headers(), "a credential is required: a token as Authorization: Bearer"),
+        ({"sources": ["api_key"], **API_KEY}, headers(), "a credential is required: a key in X-Api-Key"),
+        (
+            {"sources": ["api_key"], **API_KEY},
+            bearer("k-anna"),
+            "Authorization: this bearer token is not served here; send a key in X-Api-Key",
+        ),
+        (
+            {"sources": ["api_key", "header"], **API_KEY},
+            headers(("Authorization", "Basic YTpi")),
+            (
+                "Authorization: a name and password (Basic) is not served here; send a key in X-Api-Key, "
+                "or X-Forwarded-User from the proxy in front"
+            ),
+        ),
+        (
+            {"sources": ["api_key"], **BEARER_KEY},
+            bearer("guessed"),
+            "Authorization: this bearer token is not served here; send a known key as Authorization: Bearer",
+        ),
+        (
+            {"sources": ["api_key"], **API_KEY},
+            headers(("Authorization", "k-anna")),
+            "Authorization: what it holds is not served here; send a key in X-Api-Key",
+        ),
+    ],
+)
+async def test_what_is_of_no_form_is_told_what_is_taken(
+    keys: Keys, identity: dict[str, Any], given: CIMultiDictProxy[str], message: str
+) -> None:
+    fault = await refusal(given, resolver(keys, **identity))
+    assert (fault.http_status, fault.message) == (401, message)
+
+
+@pytest.mark.parametrize(
+    ("authorization", "reason", "message"),
+    [
+        (
+            "Bearer opaque",
+            "token_form",
+            "the token is of no form that is served here; send a signed token (JWT) as Authorization: Bearer",
+        ),
+        (
+            "Basic YTpi",
+            "credential_form",
+            (
+                "Authorization: a name and password (Basic) is not served here; "
+                "send a signed token (JWT) as Authorization: Bearer"
+            ),
+        ),
+        (
+            "Bearer",
+            "credential_form",
+            (
+                "Authorization: this bearer token is not served here; "
+                "send a signed token (JWT) as Authorization: Bearer"
+            ),
+        ),
+    ],
+)
+async def test_where_signed_tokens_are_taken_others_are_told_so(
+    door: Doors, authorization: str, reason: str, message: str
+) -> None:
+    async with door() as at:
+        fault = await refusal(headers(("Authorization", authorization)), at.resolver)
+    assert (fault.reason, fault.message) == (reason, message)
+    [challenge] = challenges(fault)
+    assert ("invalid_token" in challenge) is (reason == "token_form")
+
+
 @pytest.mark.rule("OWN-NONE")
 @pytest.mark.parametrize("sources", [["api_key"], ["header"], ["api_key", "header"]])
 async def test_who_has_no_credential_may_be_served_where_the_config_says_so(
@@ -83,9 +156,9 @@ async def test_who_has_no_credential_may_be_served_where_the_config_says_so(
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        (bearer("opaque"), "credential"),
-        (headers(("Authorization", "Basic YTpi")), "credential"),
-        (headers(("Authorization", "")), "credential"),
+        (bearer("opaque"), "credential_form"),
+        (headers(("Authorization", "Basic YTpi")), "credential_form"),
+        (headers(("Authorization", "")), "credential_form"),
         (headers(("X-Api-Key", "wrong")), "api_key"),
         (headers(("X-Forwarded-User", "anna")), "peer"),
     ],

@@ -36,6 +36,14 @@ def api_keys(keys):
     return source_of_keys(keys, "X-Api-Key", {"anna": "k-anna", "bob": "k-bob"})
 
 
+def test_no_key_is_held_that_could_be_compared_letter_by_letter(api_keys):
+    """They are found by a keyed hash of what is given: the time that takes says nothing of any key."""
+    held = repr(vars(api_keys))
+    for key in ("k-anna", "k-bob"):
+        assert key not in held
+        assert digest_of(key) not in held
+
+
 async def test_an_api_key_names_its_caller(api_keys):
     anna = await api_keys.identify(headers(("x-api-key", "k-anna")), None)
     bob = await api_keys.identify(headers(("X-Api-Key", " k-bob ")), None)
@@ -84,6 +92,27 @@ async def test_a_header_is_believed_from_a_trusted_proxy(keys, peer):
     )
     assert (caller.kind, caller.label) == ("header", None)
     assert "anna" not in caller.key
+
+
+NAMES = [
+    "anna",
+    "Anna",
+    "ANNA",
+    "an\u0430",
+    "ann\u00e4",
+    "anna\u0308",
+    "\uff41nna",
+    "anna\u200b",
+    "anna\udcff",
+]
+"""What looks alike, or would be made alike by a database or a file system."""
+
+
+async def test_names_are_told_apart_by_their_bytes(keys):
+    """Whoever sets the header says who is who; the shim makes no two names one."""
+    source = HeaderSource(keys, "X-U", NETWORKS)
+    callers = [await source.identify(headers(("X-U", name)), "127.0.0.1") for name in NAMES]
+    assert len({one.key for one in callers}) == len(NAMES)
 
 
 @pytest.mark.parametrize("peer", ["192.168.0.1", "::ffff:192.168.0.1", "fe80::1", None])

@@ -3,7 +3,7 @@
 import pytest
 
 from shim.cli.admin_address import asked, url_of
-from shim.config.surface import Admin
+from shim.config.operations import Admin
 
 
 @pytest.mark.parametrize(

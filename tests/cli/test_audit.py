@@ -165,7 +165,7 @@ def test_a_log_with_a_hole_is_not(log, tmp_path):
     path = write(tmp_path / "holes.jsonl", [one for one in log.events if one["seq"] not in {8, 9}], b"{")
     result = run("verify", path)
     assert result.exit_code == 1
-    assert result.output.endswith("not whole: 2 events are missing, 1 files end in a torn line\n")
+    assert result.output.endswith("not whole: 2 events are missing, 1 file ends in a torn line\n")
     told = json.loads(run("verify", path, "--json").output)
     assert (told["whole"], told["holes"][0]["missing"], told["runs"][0]["missing"]) == (False, 2, 2)
 

@@ -87,6 +87,21 @@ def test_in_lines(path):
         ended(process)
 
 
+def test_what_is_passed_over_is_said(path):
+    run = Run("one", START)
+    with following(path, stdout=subprocess.PIPE) as process:
+        append(path, [run.call()])
+        process.stdout.readline()
+        with path.open("ab") as file:
+            file.write(b"x" * (2 << 20))
+        assert process.stderr.readline() == b"audit follow: lines passed over, too long for any event: 1\n"
+        with path.open("ab") as file:
+            file.write(b"\n")
+        append(path, [run.call(tool="resize")])
+        assert b"resize" in process.stdout.readline()
+        ended(process)
+
+
 def test_a_reader_that_goes_ends_it(path):
     run = Run("one", START)
     run.call()
@@ -177,7 +192,7 @@ def test_what_it_says():
         state.take(line)
     state.take(b"{")
     found = picture(state, run.at.replace(tzinfo=UTC) + timedelta(seconds=5))
-    assert found[0] == "audit.jsonl  00:00:50 UTC, 5 s ago  5 events missing  1 lines cannot be read".rstrip()
+    assert found[0] == "audit.jsonl  00:00:50 UTC, 5 s ago  5 events missing  1 line cannot be read".rstrip()
     rows = [" ".join(line.split()) for line in found]
     assert any(row.startswith("LL old client, old server 3 3 1 3") for row in rows)
     assert any(row.startswith("ML new client, old server 1 1 0 1") for row in rows)

@@ -46,7 +46,7 @@ async def test_providers_that_answer_are_fine(checked: Checked, provider: Provid
     identity = {**provider.jwt(), **both, "sources": ["jwt", "introspection"]}
     result = await checked(identity, "--online")
     assert result.exit_code == 0, result.output
-    assert f"[identity.jwt]\n{provider.url}/jwks: 1 of 1 keys for RS256, ES256\n" in result.stdout
+    assert f"[identity.jwt]\n{provider.url}/jwks: 1 of 1 key for RS256, ES256\n" in result.stdout
     assert f"[identity.introspection]\n{provider.url}/introspect: answers\n" in result.stdout
     assert SECRET not in result.output
 
@@ -72,7 +72,7 @@ async def test_keys_that_cannot_be_had_are_a_fault(
 async def test_keys_for_other_algorithms_are_a_fault(checked: Checked, provider: Provider) -> None:
     result = await checked(provider.jwt(algorithms=["PS256"]), "--online")
     assert result.exit_code == 1
-    assert "0 of 1 keys for PS256" in result.stderr
+    assert "0 of 1 key for PS256" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -122,3 +122,9 @@ def became_a_task(answers):
     assert first["result"]["status"] in {"working", "completed"}
     assert last["result"]["status"] == "completed"
     assert last["result"]["result"]["content"][0]["text"] == "Resized 4 images."
+
+
+def test_a_port_is_of_use_only_where_it_is_kept():
+    result = CliRunner().invoke(command.demo, ["--port", "9000"])
+    assert result.exit_code == 2
+    assert "--port goes with --keep" in result.output

@@ -1,5 +1,6 @@
 """The command line as a whole."""
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -41,3 +42,18 @@ def test_refuses_what_it_does_not_know(arguments):
     result = CliRunner().invoke(cli, arguments)
     assert result.exit_code == 2
     assert "Traceback" not in result.output
+
+
+def every_group(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    found = [path]
+    for name, command in group.commands.items():
+        found += every_group(command, (*path, name)) if isinstance(command, click.Group) else []
+    return found
+
+
+@pytest.mark.parametrize("path", every_group(cli), ids=" ".join)
+def test_a_list_of_commands_says_all_of_each_in_80_columns(path):
+    result = CliRunner().invoke(cli, [*path, "--help"], terminal_width=80)
+    listed = result.output.partition("Commands:\n")[2]
+    assert listed
+    assert "..." not in listed

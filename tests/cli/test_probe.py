@@ -115,12 +115,21 @@ async def test_sends_the_given_headers_with_every_request(upstream):
 
 
 @pytest.mark.rule("ERA-PROBE")
-@pytest.mark.parametrize("status", [401, 403, 429, 500, 503])
-async def test_says_what_proves_nothing(modern_upstream, status):
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (401, "HTTP 401: it wants a credential"),
+        (403, "HTTP 403: it does not let this credential in"),
+        (429, "HTTP 429: it is asked more than it allows"),
+        (500, "HTTP 500"),
+        (503, "HTTP 503"),
+    ],
+)
+async def test_says_what_proves_nothing(modern_upstream, status, said):
     modern_upstream.on("server/discover", Raw("no", status))
     result = await run(modern_upstream.url)
     assert result.exit_code == 1
-    assert f"evidence  HTTP {status}" in result.output.splitlines()
+    assert f"evidence  {said}" in result.output.splitlines()
 
 
 async def test_says_why_the_tools_are_not_told(upstream):

@@ -9,7 +9,10 @@ from click.testing import CliRunner
 
 from shim.cli.check import check
 from shim.cli.warnings import CHECKS, Checked, warnings_of
+from shim.clock import SystemClock
 from shim.config import Config
+from shim.ledger.payloads import InMemory, Payloads
+from shim.ledger.sqlite import SqliteLedger
 
 TODAY = date(2026, 11, 30)
 UPSTREAM = {"url": "https://server.example.org/mcp", "dialect": "experimental"}
@@ -82,6 +85,11 @@ CASES = [
     ("upstream.dialect", {"upstream": [{"url": "https://a.example/mcp"}]}, {}),
     ("audit.path", {"audit": {}}, {}),
     ("ledger.synchronous", {"ledger": {"synchronous": "normal"}}, {"ledger": {"synchronous": "full"}}),
+    (
+        "ledger.store_results",
+        {"ledger": {"store_results": False}, "tasks": {"promote": ["export_*"]}},
+        {"ledger": {"store_results": False}},
+    ),
     ("cutover.sunset", {"cutover": {"sunset": date(2026, 11, 29)}}, {"cutover": {"sunset": TODAY}}),
     (
         "cutover.shadow",
@@ -125,6 +133,20 @@ FILES = {
 }
 
 
+@pytest.mark.rule("DUR-8")
+async def test_warns_of_results_that_the_next_start_takes_out(folder):
+    file = folder / "it.db"
+    off = {**SAFE, "ledger": {"path": file, "store_results": False}}
+    for payloads, expected in (
+        (Payloads(), ["ledger.store_results"]), (InMemory(lambda: 1, lambda: None), []),
+    ):  # fmt: skip
+        ledger = SqliteLedger(file, SystemClock(), payloads=payloads)
+        await ledger.open()
+        await ledger.close()
+        assert warned(off) == expected
+        assert warned({**SAFE, "ledger": {"path": file}}) == []
+
+
 @pytest.mark.rule("OWN-STORE")
 @pytest.mark.parametrize("key", FILES)
 def test_warns_of_a_file_that_is_open_to_others(key, folder):
@@ -155,6 +177,11 @@ def test_warns_of_a_folder_where_anyone_may_put_another_file(key, folder):
     (folder / "open").chmod(0o777)
     assert key in warned(place)
     (folder / "open").chmod(0o1777)
+    assert key in warned(place)  # who is first makes it
+    (folder / "open" / "it").symlink_to(folder / "elsewhere")
+    assert key in warned(place)
+    (folder / "open" / "it").unlink()
+    (folder / "open" / "it").touch(0o600)
     assert warned(place) == []
     assert warned({**SAFE, **config}) == []
 

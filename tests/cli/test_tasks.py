@@ -115,7 +115,7 @@ async def test_does_not_prune_under_a_running_shim(path):
     result = await run("prune", "--ledger", str(path))
     assert result.exit_code == 2
     assert result.stderr.count("\n") == 1
-    assert "another taskshim holds this ledger" in result.stderr
+    assert "holds this ledger; stop it" in result.stderr
 
 
 @pytest.mark.rule("DUR-4")
@@ -155,6 +155,11 @@ async def test_refuses_what_is_no_ledger(path, command):
     result = await run(*command, "--ledger", str(path))
     assert result.exit_code == 2
     assert "has schema 0" in result.stderr
+    assert "`serve` brings it there" in result.stderr
+    sqlite3.connect(path).executescript("PRAGMA user_version = 99").connection.close()
+    result = await run(*command, "--ledger", str(path))
+    assert result.exit_code == 2
+    assert "use the taskshim that wrote it" in result.stderr
 
 
 @pytest.mark.usefixtures("held")

@@ -166,10 +166,25 @@ FAULTS = [
         "t.toml:4: identity.header.trusted_proxies[0]:",
     ),
     ('[identity.api_key]\nkeys = { a = "x\\ny" }\n', "t.toml:4: identity.api_key.keys.a: must be one line"),
+    ("[identity]\nsources = 'jwt'\n", 't.toml:4: identity.sources: must be a list, as ["..."]'),
+    ("[tasks]\nretention_ms = '1h'\n", "t.toml:4: tasks.retention_ms: must be milliseconds, as 60000 for a"),
+    ("[tasks]\nretention_ms = 0.5\n", "t.toml:4: tasks.retention_ms: must be milliseconds, as 60000 for a"),
+    ("[limits]\ntools = 'x'\n", "t.toml:4: limits.tools: must be a whole number"),
+    ("[cutover]\nsunset = 'soon'\n", "t.toml:4: cutover.sunset: must be a day, as 2027-07-28"),
+    (
+        "[identity.header]\ntrusted_proxies = ['10.0.0.5/24']\n",
+        "t.toml:4: identity.header.trusted_proxies[0]: must be a network with no bits set behind its prefix",
+    ),
+    ("[limits\ntools = 1\n", "t.toml:3: not TOML: Expected ']' at the end of a table declaration"),
+    ("x = [1,\n", "t.toml:4: not TOML: Invalid value (at end of document)"),
     ("[tasks]\non_abandon = 'stop'\n", "t.toml:4: tasks.on_abandon: must be 'keep' or 'cancel'"),
     (
         "[ownership]\nadopt_until = 2026-12-24T18:00:00\n",
         "t.toml:4: ownership.adopt_until: must have timezone",
+    ),
+    (
+        "[ledger]\nstore_results = false\n[tasks]\npromote_rerun = true\n",
+        "t.toml: tasks.promote_rerun: needs ledger.store_results, since a call that is to run once more",
     ),
     (
         "[cutover]\nafter_sunset = 'refuse'\n",
@@ -183,8 +198,11 @@ FAULTS = [
         "forward_headers = ['x-api-key']\n",
         "t.toml: upstream.forward_headers: must not name identity.api_key.head",
     ),
-    ("[log\n", "t.toml: not TOML: "),
-    ("[limits]\ntools = 0\npages = 0\n", "t.toml:4: limits.tools: must be greater than 0 (and 1 more)"),
+    ("[log\n", "t.toml:3: not TOML: "),
+    (
+        "[limits]\ntools = 0\npages = 0\n",
+        "t.toml:4: limits.tools: must be greater than 0 (and 1 more: limits.pages)",
+    ),
 ]
 
 
@@ -203,7 +221,7 @@ def test_a_fault_is_one_line_with_its_place(load, text, expected):
         ("[upstream]\nurl = 'http://x'\n", {}, {}, "t.toml:1: upstream: must be written [[upstream]]"),
         ("listen = 3\n", {}, {}, "t.toml:1: listen: must be a table"),
         (UPSTREAM, {"TASKSHIM_LISTEN_PRT": "1"}, {}, _MISTYPED),
-        (UPSTREAM, {"TASKSHIM_LISTEN_PORT": "x"}, {}, "TASKSHIM_LISTEN_PORT: listen.port: must be a valid"),
+        (UPSTREAM, {"TASKSHIM_LISTEN_PORT": "x"}, {}, "TASKSHIM_LISTEN_PORT: listen.port: must be a whole"),
         (UPSTREAM, {}, {"upstream": "x"}, "--upstream: upstream[0].url: must be an http"),
         (UPSTREAM, {}, {"listen": "8765"}, "--listen: expected HOST:PORT"),
         (UPSTREAM, {}, {"listen": "h:70000"}, "--listen: listen.port: must be less than"),

@@ -10,7 +10,6 @@ lm.events("task.ended")                                   # once the shim has st
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from shim.app import App, running
 from tests.client import MODERN, TASKS_EXTENSION, LegacyClient, ModernClient
 from tests.corners.ml import ALICE, HandClock, accept, breath
 from tests.scripted import Scriptable, Scripted, tool
-from tests.shim import config_for
+from tests.shim import config_for, events
 
 BOB = {"Authorization": "Bearer bob"}
 SERVER_INFO = {"name": "modern", "version": "4"}
@@ -105,7 +104,7 @@ class Corner:
     app: App
     client: LegacyClient
     clock: HandClock
-    audit: Path
+    folder: Path
     stack: AsyncExitStack
 
     async def seated(
@@ -159,10 +158,8 @@ class Corner:
         return await work
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        """The audit events of one name, of lines that are written whole."""
-        whole = self.audit.read_text().rpartition("\n")[0]
-        lines = (json.loads(line) for line in whole.splitlines())
-        return [event for event in lines if event["event"] == name]
+        """The audit events of one name."""
+        return events(self.folder, name)
 
 
 async def accept_all(lm: Corner, task_id: str, count: int) -> list[Any]:
@@ -209,4 +206,4 @@ async def corner(
     ):
         if session:
             await legacy.initialize()
-        yield Corner(upstream, app, legacy, clock, folder / "audit.jsonl", stack)
+        yield Corner(upstream, app, legacy, clock, folder, stack)

@@ -8,7 +8,6 @@ ml.events("task.ended")                                   # once the shim has st
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,8 +19,8 @@ import aiohttp
 from shim.app import App, running
 from tests.client import RELATED_TASK, ModernClient
 from tests.planted import MARK
-from tests.scripted import Scripted, task, tool
-from tests.shim import config_for
+from tests.scripted import Raw, Scripted, Seen, Stream, task, tool
+from tests.shim import config_for, events
 
 ALICE = {"Authorization": "Bearer alice"}
 TOOLS = {"tools": [tool("run", "optional"), tool("must", "required"), tool("plain", "forbidden")]}
@@ -74,7 +73,7 @@ class Corner:
     app: App
     client: ModernClient
     clock: HandClock
-    audit: Path
+    folder: Path
     _others: list[ModernClient] = field(default_factory=list)
 
     async def create(self, upstream_id: str = "task-1", name: str = "run", **fields: Any) -> str:
@@ -95,10 +94,8 @@ class Corner:
                 return seen
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        """The audit events of one name, of lines that are written whole."""
-        whole = self.audit.read_text().rpartition("\n")[0]
-        lines = (json.loads(line) for line in whole.splitlines())
-        return [event for event in lines if event["event"] == name]
+        """The audit events of one name."""
+        return events(self.folder, name)
 
 
 @asynccontextmanager
@@ -120,7 +117,7 @@ async def corner(
         running(config_for(upstream.url, folder, **sections), clock=clock) as app,
         ModernClient(app.url, **{"headers": ALICE, **(client or {})}) as modern,
     ):
-        yield Corner(upstream, app, modern, clock, folder / "audit.jsonl")
+        yield Corner(upstream, app, modern, clock, folder)
 
 
 async def breath(app: App) -> None:
@@ -148,3 +145,14 @@ def elicit(request_id: Any, task_id: str | None = None, message: str = "sure?") 
 def accept(**content: Any) -> dict[str, Any]:
     """An accepted elicitation."""
     return {"action": "accept", "content": {**content, "planted": MARK}}
+
+
+def asks_before_it_hears(upstream: Scripted, stream: Stream) -> None:
+    """Let the server ask "q" of task-1 on its `tasks/result` just before it hears that this is called off."""
+
+    async def called_off(_: Seen) -> Raw:
+        await stream.send(elicit("q", "task-1"))
+        await stream.error(0, "Request cancelled")
+        return Raw(b"", 202, {})
+
+    upstream.on("notifications/cancelled", called_off)

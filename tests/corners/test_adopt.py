@@ -1,6 +1,5 @@
 """OWN-ADOPT: tasks from before the shim stood here go on, for whoever the server lets at them."""
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ from tests.client import LegacyClient
 from tests.corners.ml import ALICE
 from tests.corners.test_strangers import BOB, House, house, seen_by_client
 from tests.scripted import Error, Raw, Scripted, Seen, task, text
+from tests.shim import events
 
 UNTIL = datetime(2999, 1, 1, tzinfo=UTC)
 PAST = datetime(2000, 1, 1, tzinfo=UTC)
@@ -42,8 +42,7 @@ async def adopting(
 
 
 def adopted(folder: Path) -> list[str | None]:
-    lines = [json.loads(line) for line in (folder / "audit.jsonl").read_text().splitlines()]
-    return [one.get("task_id") for one in lines if one["event"] == "adopted"]
+    return [one.get("task_id") for one in events(folder, "adopted")]
 
 
 @pytest.mark.rule("OWN-ADOPT")

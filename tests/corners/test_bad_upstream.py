@@ -1,5 +1,6 @@
 """ERRORS, SSE, KEYS: whatever an upstream answers, in every place where the shim asks it something."""
 
+import gzip
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ DEEP = 100_000
 FRAME = 1_000_000
 ALICE = {"Authorization": "Bearer alice"}
 SSE = {"Content-Type": "text/event-stream"}
+GZIP = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
 JSON = b"Content-Type: application/json\r\n"
 
 
@@ -114,6 +116,11 @@ ODD: dict[str, Any] = {
     "gzip unasked": Raw(
         b"\x1f\x8b\x08garbage", 200, {"Content-Type": "application/json", "Content-Encoding": "gzip"}
     ),
+    "gzip of a good answer": lambda seen: Raw(
+        gzip.compress(b'{"jsonrpc":"2.0","id":%b,"result":{"content":[]}}' % json.dumps(seen.id).encode()),
+        200, GZIP,
+    ),
+    "gzip of more than may come": Raw(gzip.compress(b" " * 64 * FRAME), 200, GZIP),
     "too large": Raw(b'{"a":"' + b"x" * FRAME + b'"}'),
     "too large in a stream": Raw(b"data: " + b"x" * (FRAME + 1) + b"\n\n", 200, SSE),
     "too large without an end": Raw(b"data: " + b"x" * (FRAME + 1), 200, SSE),

@@ -73,5 +73,5 @@ async def test_a_look_that_is_under_way_ends_with_the_shim(upstream: Scripted, t
         upstream.once("tasks/get", Hang())
         looking = asyncio.create_task(ml.client.tasks("get", "task-1"))
         await upstream.wait("tasks/get")
-        assert [one for one in ml.app.tasks.room.background if one.get_name().startswith("observe")]
+        assert [one for one in ml.app.tasks.room.background if one.get_name().startswith("look at")]
         looking.cancel()

@@ -185,7 +185,9 @@ async def test_a_client_with_a_session_may_answer_by_the_method_too(four: Legacy
         asked = await stream.message()
         reply = await four.tasks("inputResponse", made["taskId"], inputResponses={str(asked["id"]): YES})
         assert reply.result == {}
-        assert (await stream.message())["result"]["structuredContent"] == {"deployed": True}
+        # nobody has to answer the request of that id any more
+        rest = [one for one in await stream.rest() if one.get("method") != "notifications/cancelled"]
+        assert [one["result"]["structuredContent"] for one in rest] == [{"deployed": True}]
 
 
 @pytest.mark.rule("LL-OWN")
@@ -243,6 +245,21 @@ async def test_an_experimental_client_answers_a_four_state_servers_question(old:
         assert asked["params"]["_meta"] == {RELATED_TASK: {"taskId": task_id}}
         assert (await old.tasks("get", task_id)).result["status"] == "input_required"
         await old.respond(asked["id"], YES)
+        assert (await stream.message())["result"]["structuredContent"] == {"deployed": True}
+
+
+@pytest.mark.rule("LL-ROUTE", "INPUT-GONE")
+async def test_a_question_that_was_answered_elsewhere_is_called_off(old: LegacyClient) -> None:
+    task_id = (await old.call("deploy", {"seconds": 0}, task={})).result["task"]["taskId"]
+    async with (
+        old.stream("tasks/result", {"taskId": task_id}) as stream,
+        ModernClient(old.url, headers=ALICE) as modern,
+    ):
+        asked = await stream.message()
+        [key] = (await modern.tasks("get", task_id)).result["inputRequests"]
+        await modern.tasks("update", task_id, inputResponses={key: YES})
+        told = await stream.message()
+        assert (told["method"], told["params"]) == ("notifications/cancelled", {"requestId": asked["id"]})
         assert (await stream.message())["result"]["structuredContent"] == {"deployed": True}
 
 

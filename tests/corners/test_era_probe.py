@@ -8,10 +8,12 @@ import aiohttp
 import pytest
 
 from shim.wire.era import Era
-from tests.client import ModernClient
+from tests.client import LegacyClient, ModernClient
+from tests.corners import lm as modern_side
 from tests.corners.ml import ALICE, Corner, corner
 from tests.corners.mm import until
-from tests.scripted import Error, Hang, Raw, Scripted, task, text, tool
+from tests.corners.test_lm_listen import CHANGED, announced
+from tests.scripted import Error, Hang, Raw, Scripted, Stream, task, text, tool
 
 AGAIN_MS = 60_000
 AUTO: dict[str, Any] = {"upstream": {"dialect": "auto", "probe_again_ms": AGAIN_MS}}
@@ -201,3 +203,63 @@ async def test_a_server_whose_dialect_is_configured_is_not_asked(upstream: Scrip
         await ml.client.request("nothing")
     assert not upstream.seen("server/discover")
     assert not verdicts(ml)
+
+
+@pytest.mark.rule("ERA-PROBE", "LM-RESUME")
+async def test_a_session_that_the_shim_serves_is_found_again_when_the_server_turns_back(
+    modern_upstream: Scripted, tmp_path: Path
+) -> None:
+    upstream = modern_upstream
+
+    def speaks(era: Era) -> None:
+        modern = era is Era.MODERN
+        upstream.on("server/discover", modern_side.DISCOVER if modern else LEGACY)
+        upstream.on("initialize", LEGACY if modern else upstream.init_result)
+
+    async def turned(lm: modern_side.Corner, era: Era) -> None:
+        speaks(era)
+        await lm.clock.slept(AGAIN_MS)
+        lm.clock.advance(AGAIN_MS)
+
+        async def turned() -> bool:
+            return lm.app.prober.era is era
+
+        await until(turned)
+
+    speaks(Era.MODERN)
+    sections: dict[str, Any] = {**AUTO, "legacy": {"replay_ms": 10 * AGAIN_MS}}
+    async with modern_side.corner(upstream, tmp_path, **sections) as lm:
+        listen = upstream.stream("subscriptions/listen")
+        async with lm.client.get() as stream:
+            last = (await stream.next_raw()).id
+            await listen.opened()
+        await listen.send(announced(listen, "notifications/tools/list_changed"))
+        await turned(lm, Era.LEGACY)
+        upstream.get_answer = Raw(b"", 404, {})
+        async with lm.client.get(last_event_id=last) as stream:
+            assert stream.status == 404, "the session is over for this server: its client opens another"
+        await turned(lm, Era.MODERN)
+        async with lm.client.get(last_event_id=last) as stream:
+            assert await stream.message() == CHANGED, "what was announced meanwhile is not lost"
+        assert len(upstream.seen("subscriptions/listen")) == 1, "and there is one stream, not two"
+
+
+@pytest.mark.rule("ERA-PROBE", "LM-STREAM")
+async def test_a_session_of_a_server_that_turns_modern_goes_on_with_a_stream_of_the_shims(
+    upstream: Scripted, tmp_path: Path
+) -> None:
+    upstream.on("server/discover", LEGACY)
+    async with corner(upstream, tmp_path, **AUTO) as ml, LegacyClient(ml.app.url, headers=ALICE) as client:
+        await client.initialize()
+        upstream.on("initialize", LEGACY)
+        upstream.once("server/discover", *[modern_side.DISCOVER] * 5, any_session=True)
+        listen = Stream()
+        upstream.once("subscriptions/listen", listen, any_session=True)
+        await ml.clock.slept(AGAIN_MS)
+        ml.clock.advance(AGAIN_MS)
+        await heard(ml, 2)
+        async with client.get(last_event_id="the-servers-5") as stream:
+            assert (stream.status, (await stream.next_raw()).id) == (200, "1-1")
+            await listen.opened()
+            await listen.send(announced(listen, "notifications/tools/list_changed"))
+            assert await stream.message() == CHANGED

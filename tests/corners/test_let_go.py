@@ -47,12 +47,12 @@ async def test_idle_sessions_and_their_callers_are_forgotten(tmp_path: Path) -> 
         upstream.on("tasks/result", text("done"))
         await ml.until("task-1", "completed")
         speaker: Any = ml.app.behind.main
-        assert speaker.pool._groups
+        assert speaker.pool._groups.by_caller
         assert speaker._catalogs
         await until(lambda: not speaker.pool._warming)
         ml.clock.advance(LONG_MS)
         await ml.app.tasks.sweeper.once()
-        assert (speaker.pool._groups, speaker.pool._by_id, speaker._catalogs) == ({}, {}, {})
+        assert (speaker.pool._groups.by_caller, len(speaker.pool), len(speaker._catalogs)) == ({}, 0, 0)
 
 
 @pytest.mark.rule("ML-SESSION", "DUR-4")
@@ -68,7 +68,7 @@ async def test_a_task_whose_time_is_over_holds_no_session(tmp_path: Path) -> Non
         await ml.app.tasks.sweeper.once()
         ml.clock.advance(LONG_MS)
         await ml.app.tasks.sweeper.once()
-        assert (speaker.pool._groups, speaker.pool._by_id) == ({}, {})
+        assert (speaker.pool._groups.by_caller, len(speaker.pool)) == ({}, 0)
 
 
 @pytest.mark.rule("LL-ROUTE")

@@ -15,16 +15,20 @@ import pytest
 
 from shim.app import App, running
 from shim.config import Config
-from shim.config.surface import Limits
+from shim.config.limits import Limits
+from shim.fronts.hosted.streams import Open
+from shim.tasks.parked_call import GATHER_MS
+from shim.wire.budget import Budget, Holding
 from tests.client import LegacyClient, ModernClient
 from tests.corners import lm as modern_side
 from tests.corners import test_lm_resume as resuming
 from tests.corners.lm import BOB
 from tests.corners.ml import ALICE, Corner, HandClock, corner, elicit
+from tests.corners.mrtr import Conversation
 from tests.corners.raw import post, wire
+from tests.corners.test_lm_listen import announced
 from tests.corners.test_ml_listen import OFFERS, UPDATED, A, listening, notice, wanted
-from tests.corners.test_ml_mrtr import GATHER_MS, Conversation
-from tests.scripted import Hang, Raw, scripted, sse_event, task, text, tool
+from tests.scripted import Error, Hang, Raw, scripted, sse_event, task, text, tool
 from tests.shim import config_for
 
 pytestmark = pytest.mark.rule("LIMITS")
@@ -168,6 +172,113 @@ async def _(folder: Path) -> None:
     assert room.budget.used == 0
 
 
+LONG = "x" * 15_000
+
+
+async def nothing_waits(app: App) -> None:
+    """Wait until no bytes are held: a request's go when it is over."""
+    while app.tasks.room.budget.used:  # noqa: ASYNC110 - there is no event for the end of a request
+        await asyncio.sleep(0)
+
+
+async def test_a_parked_question_and_a_kept_answer_count(tmp_path: Path) -> None:
+    async with ml(tmp_path, buffer_bytes=20_000) as at:
+        call = Conversation(at)
+        asked = await call.asked(call.start(), elicit("q", message=LONG))
+        refused(await at.client.call("plain", {"x": LONG}), 503, "buffer_bytes")
+        retry = call.retry(asked)
+        await at.upstream.response_to("q")
+        await call.stream.result(text("y" * 10_000))
+        assert (await retry).result["content"]
+        refused(await at.client.call("plain", {"x": LONG}), 503, "buffer_bytes")
+        at.clock.advance(at.app.config.limits.parked_ms)
+        await nothing_waits(at.app)
+
+
+async def test_a_kept_answer_makes_way_for_a_question(tmp_path: Path) -> None:
+    async with ml(tmp_path, buffer_bytes=20_000) as at:
+        over, budget = Conversation(at), at.app.tasks.room.budget
+        asked = await over.parked()
+        retry = over.retry(asked)
+        await at.upstream.response_to("q")
+        await over.stream.result(text("y" * 10_000))
+        await retry
+        late = Conversation(at)
+        sent = late.start()
+        await late.stream.send(elicit("late"))
+        await at.clock.slept(GATHER_MS)
+        with budget.holding() as others:
+            others.count(15_000)
+            at.clock.advance(GATHER_MS)
+            assert (await sent).result["resultType"] == "input_required"
+        await counted(at.app, "buffer_bytes")
+        assert "no longer kept" in (await over.retry(asked)).error["message"]
+
+
+async def test_a_call_whose_question_finds_no_room_is_ended(tmp_path: Path) -> None:
+    async with ml(tmp_path, buffer_bytes=20_000) as at:
+        call, budget = Conversation(at), at.app.tasks.room.budget
+        sent = call.start()
+        await call.stream.send(elicit("q"))
+        await at.clock.slept(GATHER_MS)
+        with budget.holding() as others:
+            others.count(20_000)
+            at.clock.advance(GATHER_MS)
+            refused(await sent, 503, "buffer_bytes")
+        await at.upstream.wait("notifications/cancelled")
+        await counted(at.app, "buffer_bytes")
+        await nothing_waits(at.app)
+
+
+async def test_what_a_legacy_call_is_asked_counts(tmp_path: Path) -> None:
+    """Once while its answer is waited for, and once to be sent again to a client that comes back."""
+    limits = {"limits": {"buffer_bytes": 40_000}}
+    asked = {**modern_side.more(), "inputRequests": {"k": modern_side.elicitation(LONG)}}
+    async with scripted(sessions=False) as upstream, modern_side.corner(upstream, tmp_path, **limits) as lm:
+        upstream.once("tools/call", asked, {"resultType": "complete", **text("done")})
+        async with lm.client.stream("tools/call", {"name": "run", "arguments": {}}) as stream:
+            question = await stream.message()
+            refused(await lm.client.call("run", {"x": LONG}), 503, "buffer_bytes")
+            await lm.client.respond(question["id"], {"action": "cancel"})
+            assert (await stream.message())["result"]["content"]
+        await counted(lm.app, "buffer_bytes")
+
+
+def test_what_waits_for_a_sessions_stream_counts_and_is_kept_once() -> None:
+    budget = Budget(lambda: 10)
+    stream = Open(Holding(budget))
+    for message in (b"12345", b"12345", b"67890"):
+        stream.announce(message, 3)
+    assert (list(stream.news), stream.overflown, budget.used) == ([b"12345", b"67890"], None, 10)
+    stream.announce(b"x", 3)
+    assert stream.overflown == "limits.buffer_bytes"
+    assert (stream.next_news(), budget.used) == (b"12345", 5)
+    stream.announce(b"y", 3)  # not without what was left out before it
+    assert list(stream.news) == [b"67890"]
+    stream.forget_news()
+    assert (budget.used, stream.overflown) == (0, None)
+
+
+@pytest.mark.rule("LM-STREAM", "LM-RESUME")
+async def test_a_session_whose_client_lags_is_disconnected_and_begins_anew(tmp_path: Path) -> None:
+    limits = {"limits": {"queue_per_stream": 2}}
+    async with scripted(sessions=False) as upstream, modern_side.corner(upstream, tmp_path, **limits) as lm:
+        await lm.client.request("resources/subscribe", {"uri": A})
+        listen = upstream.stream(LISTEN)
+        async with lm.client.get() as stream:
+            last = (await stream.next_raw()).id
+            await lm.ticking(asyncio.create_task(listen.opened()))
+            updates = (announced(listen, UPDATED, uri=f"{A}/{n}") for n in range(100))
+            await listen.write(b"".join(map(sse_event, updates)))
+            await stream.rest()
+        await counted(lm.app, "queue_per_stream")
+        listen = upstream.stream(LISTEN)
+        async with lm.client.get(last_event_id=last) as stream:
+            await lm.ticking(asyncio.create_task(listen.opened()))
+            await listen.send(announced(listen, UPDATED, uri=A))
+            assert (await stream.message())["params"] == {"uri": A}
+
+
 @row("sessions")
 async def _(folder: Path) -> None:
     clock = HandClock()
@@ -301,6 +412,45 @@ async def _(folder: Path) -> None:
         lines = [b"MCP-Protocol-Version: 2026-07-28", b"Mcp-Method: tools/call", b"Mcp-Name: plain"]
         await raw.send(post(json.dumps(body).encode(), *lines, b"Authorization: Bearer alice"))
         await counted(at.app, "slow_reader_ms")
+
+
+@row("kept_bytes")
+async def _(folder: Path) -> None:
+    kept: dict[str, Any] = {
+        "ledger": {"store_results": False, "cache_rows": 1},
+        "limits": {"kept_bytes": 700},
+    }
+    async with scripted() as upstream, corner(upstream, folder, tools=PLAIN, **kept) as at:
+        upstream.on("tasks/get", lambda seen: task(seen.params["taskId"], status="completed"))
+        upstream.on("tasks/result", lambda _: text("x" * 600))
+        for task_id in ("task-1", "task-2"):
+            await at.create(task_id)
+            assert (await at.get(task_id))["status"] == "completed"
+        upstream.on("tasks/get", Error(-32602))
+        gone = await at.get("task-1")
+        assert (gone["status"], gone["error"]["code"]) == ("failed", -32603)
+        assert "limits.kept_bytes" in gone["error"]["message"]
+        await counted(at.app, "kept_bytes")
+
+
+@row("slow_sender_ms")
+async def _(folder: Path) -> None:
+    async with ml(folder, slow_sender_ms=300, buffer_bytes=20_000) as at:
+        for begun in (b"", post(b"")[:20]):  # nothing at all, half a head
+            async with wire(at.app.url) as raw:
+                await raw.send(begun)
+                assert await raw.reader.read() == b""
+        for chunked in (False, True):
+            async with wire(at.app.url) as raw:
+                begun = post(b'{"jsonrpc":"2.0",', length=15_000)
+                if chunked:
+                    begun = post(b"4000\r\n{").replace(b"Content-Length: 7", b"Transfer-Encoding: chunked")
+                await raw.send(begun)
+                answer = await raw.answer()
+                assert (answer.status, json.loads(answer.body)["error"]["code"]) == (408, -32600)
+        assert at.app.tasks.room.budget.used == 0  # what it announced is free for others again
+        assert (await at.client.request("server/discover")).status == 200
+        await counted(at.app, "slow_sender_ms")
 
 
 def _lists(key: str) -> Row:

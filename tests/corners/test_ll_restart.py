@@ -8,8 +8,8 @@ import pytest
 
 from shim.app import running
 from tests.client import LegacyClient
-from tests.corners.ml import ALICE, HandClock, elicit
-from tests.scripted import Error, Raw, Scripted, Seen, task
+from tests.corners.ml import ALICE, HandClock, asks_before_it_hears, elicit
+from tests.scripted import Error, Scripted, task
 from tests.shim import config_for
 
 
@@ -59,13 +59,7 @@ async def test_what_was_asked_just_before_still_passes_and_is_kept(
     upstream: Scripted, tmp_path: Path, client: LegacyClient
 ) -> None:
     stream = upstream.stream("tasks/result")
-
-    async def asked_before_it_heard(_: Seen) -> Raw:
-        await stream.send(elicit("q", "task-1"))
-        await stream.error(0, "Request cancelled")
-        return Raw(b"", 202, {})
-
-    upstream.on("notifications/cancelled", asked_before_it_heard)
+    asks_before_it_hears(upstream, stream)
     async with AsyncExitStack() as streams:
         async with seated(upstream, tmp_path, client):
             waiting = client.stream("tasks/result", {"taskId": "task-1"})

@@ -384,7 +384,7 @@ async def test_of_two_requests_under_one_id_each_can_be_called_off(
         assert (await lm.client.request("ping", id=7)).result == {}
         await lm.client.notify("notifications/cancelled", {"requestId": 7})
         reply = await first
-    assert (reply.status, reply.body) == (200, b"")
+    assert (reply.status, reply.messages) == (200, [])
 
 
 @pytest.mark.rule("LM-INIT")

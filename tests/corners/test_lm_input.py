@@ -311,8 +311,7 @@ async def test_the_last_event_id_tells_what_was_delivered(
             if seen == "foreign":
                 again.append(await question(lm, stream))
             lm.clock.advance(LATER_MS)
-            for _ in range(3):
-                assert not (await stream.next_raw()).data
+            assert [one async for one in quiet(stream) if "id" in one] == []  # a state may be told again
     assert again == {"all": [], "none": asked[1:], "foreign": asked}[seen]
 
 
@@ -503,3 +502,111 @@ async def test_an_acknowledged_answer_is_delivered_after_a_restart(
     async with corner(modern_upstream, tmp_path, session=False, **options):
         await modern_upstream.wait("tasks/update", before + 1)
     assert server.updates == [{"k": accept(ok=True)}]
+
+
+def called_off(messages: list[Any]) -> list[Any]:
+    """The ids that a client was told to ask nobody about any more."""
+    return [one["params"]["requestId"] for one in messages if one.get("method") == "notifications/cancelled"]
+
+
+async def told(lm: Corner, stream: OpenStream) -> Any:
+    """The next message that calls a question off; time passes until it comes."""
+
+    async def coming() -> Any:
+        while not called_off([message := await stream.message()]):
+            pass
+        return message["params"]["requestId"]
+
+    return await lm.ticking(asyncio.ensure_future(coming()))
+
+
+@pytest.mark.rule("INPUT-GONE")
+@pytest.mark.parametrize("where", [on_get, on_result])
+async def test_a_question_that_the_server_shows_no_more_is_called_off_and_asked_anew(
+    modern_upstream: Scripted, tmp_path: Path, where: Any
+) -> None:
+    async with corner(modern_upstream, tmp_path) as lm:
+        server = Asking(modern_upstream, "k", "l", then=seen_as("task-1", "working"))
+        await lm.create()
+        async with where(lm.client) as stream:
+            first, other = await question(lm, stream), await question(lm, stream)
+            asks_k = server.open.pop("k")
+            gone = await told(lm, stream)
+            # as mcp 1.x answers a cancelled request, and as one who had not heard of it yet
+            refusal = {
+                "jsonrpc": "2.0",
+                "id": first["id"],
+                "error": {"code": 0, "message": "Request cancelled"},
+            }
+            late = [await lm.client.post(refusal), await lm.client.respond(first["id"], accept(ok=False))]
+            meanwhile = await lm.get()
+            server.open["k"] = asks_k
+            again = await question(lm, stream)
+            stale = await lm.client.respond(first["id"], accept(ok=False))
+            await lm.client.respond(again["id"], accept(ok=True))
+            server.open.pop("l")
+            assert await told(lm, stream) == other["id"]
+            assert (await lm.until("task-1", "working"))["status"] == "working"
+    assert gone == first["id"] != again["id"]
+    assert again["params"]["message"] == first["params"]["message"]
+    assert meanwhile["status"] == "input_required"  # the other one is open still
+    assert [one.status for one in (*late, stale)] == [202, 202, 202]
+    assert server.updates == [{"k": accept(ok=True)}]
+    assert [event["key"] for event in lm.events("input.withdrawn")] == ["k", "l"]
+    assert [event["key"] for event in lm.events("input.asked")] == ["k", "l", "k"]
+
+
+@pytest.mark.rule("INPUT-GONE", "LM-INPUT")
+@pytest.mark.parametrize("how", ["gone", "ended", "answered elsewhere"])
+async def test_who_comes_back_hears_that_a_question_was_called_off(
+    modern_upstream: Scripted, tmp_path: Path, how: str
+) -> None:
+    async with corner(modern_upstream, tmp_path) as lm:
+        goes_on = seen_as("task-1", "working")
+        server = Asking(modern_upstream, "k", "l", then=None if how == "ended" else goes_on)
+        await lm.create()
+        async with on_get(lm.client) as stream:
+            asked = [await question(lm, stream), await question(lm, stream)]
+            last = [frame.id for frame in stream.frames if frame.id][-1]
+        if how == "answered elsewhere":
+            modern = await lm.modern(ALICE)
+            await modern.tasks("update", "task-1", inputResponses={"k": accept(), "l": accept()})
+        server.open.clear()
+        await lm.until("task-1", "completed" if how == "ended" else "working")
+        for expected in (2, 0):  # once
+            async with lm.client.get(last_event_id=last) as stream:
+                heard = [await told(lm, stream) for _ in range(expected)]
+                assert heard == [one["id"] for one in asked][:expected]
+                lm.clock.advance(LATER_MS)
+                assert called_off([m async for m in quiet(stream)]) == []
+
+
+async def quiet(stream: OpenStream) -> AsyncIterator[Any]:
+    """What comes on a stream before it has kept silent for three comments."""
+    comments = 0
+    while comments < 3:
+        frame = await stream.next_raw()
+        if frame.data:
+            yield frame.json
+        else:
+            comments += 1
+
+
+@pytest.mark.rule("INPUT-GONE")
+async def test_what_says_nothing_of_a_question_leaves_it_open(
+    modern_upstream: Scripted, tmp_path: Path
+) -> None:
+    """A look that began before it was asked, and a task that waits for input and shows no question."""
+    async with corner(modern_upstream, tmp_path) as lm:
+        server = Asking(modern_upstream, "k")
+        await lm.create()
+        async with on_get(lm.client) as stream:
+            asked = await question(lm, stream)
+            modern_upstream.on("tasks/get", seen_as("task-1", "input_required"))
+            for _ in range(3):
+                assert (await lm.get())["status"] == "input_required"
+            modern_upstream.on("tasks/get", lambda _: server.shown())
+            await lm.client.respond(asked["id"], accept(ok=True))
+            await result(lm)
+    assert server.updates == [{"k": accept(ok=True)}]
+    assert lm.events("input.withdrawn") == []

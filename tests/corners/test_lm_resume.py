@@ -89,6 +89,23 @@ async def test_an_answer_that_came_meanwhile_is_there_for_a_while(
 
 
 @pytest.mark.rule("LM-RESUME")
+@pytest.mark.parametrize("is_back", [True, False])
+async def test_a_call_that_fails_meanwhile_says_so(
+    modern_upstream: Scripted, tmp_path: Path, *, is_back: bool
+) -> None:
+    running = modern_upstream.stream("tools/call")
+    async with corner(modern_upstream, tmp_path) as lm:
+        last = await broken(lm, running)
+        if not is_back:
+            await running.abort()
+        async with lm.client.get(headers={"Last-Event-ID": last}) as again:
+            if is_back:
+                await running.abort()
+            [answer] = await again.rest()
+    assert (answer["id"], answer["error"]["code"]) == ("call-1", -32603)
+
+
+@pytest.mark.rule("LM-RESUME")
 async def test_a_call_that_nobody_comes_back_for_is_closed(modern_upstream: Scripted, tmp_path: Path) -> None:
     running = modern_upstream.stream("tools/call")
     async with corner(modern_upstream, tmp_path, legacy={"replay_ms": 5_000}) as lm:

@@ -12,7 +12,7 @@ from shim.fronts.hosted.streams import Open
 
 @pytest.mark.rule("LM-RESUME")
 async def test_a_client_that_leaves_while_it_is_taken_back_leaves_the_stream_as_it_was(monkeypatch):
-    feed = Feed(Config(), *[Mock() for _ in range(7)])
+    feed = Feed(Config(), *[Mock() for _ in range(5)])
     ending = asyncio.Event()
 
     async def without_client():
@@ -24,7 +24,7 @@ async def test_a_client_that_leaves_while_it_is_taken_back_leaves_the_stream_as_
     away = asyncio.create_task(without_client())
     await asyncio.sleep(0)
     session = Mock(session_id="s")
-    channel = feed._channels["s"] = _Channel(session, Open(), Mock(), Mock(), Mock(), away)
+    channel = feed._channels["s"] = _Channel(session, Open(Mock()), Mock(), Mock(), Mock(), away)
     left = []
     monkeypatch.setattr(feed, "_leave", left.append)
     back = asyncio.create_task(feed._channel(Mock(), session, Mock(), channel.stream, "1-1"))

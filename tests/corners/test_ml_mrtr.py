@@ -9,13 +9,12 @@ import pytest
 
 from shim.tasks.parked_call import GATHER_MS
 from shim.upstreams.legacy.hearing import CREATE_MS
-from tests.client import Reply
 from tests.corners.ml import ALICE, Corner, accept, corner, elicit
-from tests.scripted import Error, Raw, Scripted, Stream, task, text
+from tests.corners.mrtr import PLAIN, Conversation
+from tests.scripted import Error, Raw, Scripted, task, text
 
 pytestmark = pytest.mark.rule("ML-MRTR")
 
-PLAIN = {"name": "plain", "arguments": {"b": 1, "a": [1.5, "x"]}}
 REQUESTS = [
     ("tools/call", PLAIN, text("done")),
     ("tools/call", {"name": "run", "arguments": {}}, text("done")),
@@ -26,47 +25,6 @@ REQUESTS = [
 
 def ask(request_id: Any, method: str, **params: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
-
-
-class Conversation:
-    """One call, from its first request to its end."""
-
-    def __init__(self, ml: Corner, method: str = "tools/call", params: Any = PLAIN) -> None:
-        self.ml = ml
-        self.method = method
-        self.params = dict(params)
-        self.stream: Stream = ml.upstream.stream(method)
-
-    def start(self, **more: Any) -> "asyncio.Task[Reply]":
-        """Send the request, or with `inputResponses` and `requestState` its retry."""
-        return asyncio.create_task(self.ml.client.request(self.method, {**self.params, **more}))
-
-    async def asked(self, sent: "asyncio.Task[Reply]", *questions: dict[str, Any], on: Any = None) -> Any:
-        """Let the server ask, and give what the client gets."""
-        for question in questions:
-            await (on or self.stream).send(question)
-        await self.ml.clock.slept(GATHER_MS)
-        await self.heard()
-        self.ml.clock.advance(GATHER_MS)
-        result = (await sent).result
-        assert result["resultType"] == "input_required"
-        return result
-
-    async def heard(self) -> None:
-        """Wait until the shim has read all that was sent on the call's own stream."""
-        upstream = self.ml.upstream
-        name = f"heard-{len(upstream.requests)}"
-        await self.stream.send({"jsonrpc": "2.0", "id": name, "method": "ping"})
-        await upstream.response_to(name)
-
-    async def parked(self) -> Any:
-        """Begin, and let it ask one thing."""
-        return await self.asked(self.start(), elicit("q"))
-
-    def retry(self, asked: Any, **responses: Any) -> "asyncio.Task[Reply]":
-        """Send the retry to what was asked; without any answer all get the same."""
-        answers = responses or dict.fromkeys(asked["inputRequests"], accept(ok=True))
-        return self.start(inputResponses=answers, requestState=asked["requestState"])
 
 
 @pytest.mark.parametrize(("method", "params", "result"), REQUESTS)
@@ -516,7 +474,7 @@ async def test_nothing_is_logged_of_what_was_said(upstream: Scripted, tmp_path: 
         await upstream.response_to("q")
         await call.stream.result(text("done"))
         await retry
-    written = ml.audit.read_text()
+    written = (tmp_path / "audit.jsonl").read_text()
     assert "SECRET" not in written
     assert first["requestState"] not in written
     rules = [json.loads(line)["rules"] for line in written.splitlines() if '"event":"request"' in line]
@@ -530,62 +488,3 @@ async def test_what_is_asked_of_no_call_is_refused(upstream: Scripted, tmp_path:
         get = await upstream.get_stream()
         await get.send(elicit("late"))
         assert (await upstream.response_to("late")).message["error"]["code"] == -32601
-
-
-# -- what the server calls off -------------------------------------------------------------------
-
-
-def off(request_id: Any) -> dict[str, Any]:
-    """The server calls a question of its own off."""
-    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request_id}}
-
-
-def sent_for(upstream: Scripted, request_id: Any) -> list[Any]:
-    """The answers that the server got to a question."""
-    return [seen for seen in upstream.requests if seen.is_response and seen.id == request_id]
-
-
-async def test_a_question_that_is_called_off_before_it_is_shown_is_not_shown(
-    upstream: Scripted, tmp_path: Path
-) -> None:
-    async with corner(upstream, tmp_path) as ml:
-        call = Conversation(ml)
-        sent = call.start()
-        for message in (elicit("q"), off("q")):
-            await call.stream.send(message)
-        await ml.clock.slept(GATHER_MS)
-        await call.heard()
-        ml.clock.advance(GATHER_MS)
-        await call.stream.result(text("done"))
-        assert (await sent).result["content"] == text("done")["content"]
-    assert [event["key"] for event in ml.events("input.withdrawn")] == ["elicitation-1"]
-
-
-@pytest.mark.parametrize("on", ["call", "get"])
-async def test_the_answer_to_a_question_that_was_called_off_is_one_to_nothing(
-    upstream: Scripted, tmp_path: Path, on: str
-) -> None:
-    async with corner(upstream, tmp_path) as ml:
-        call = Conversation(ml)
-        first = await call.asked(call.start(), elicit("q"), elicit("r"))
-        get = await upstream.get_stream()
-        while get.session != call.stream.session:
-            get = await upstream.get_stream()
-        await (call.stream if on == "call" else get).send(off("q"))
-        if on == "call":
-            await call.heard()
-        else:
-            await get.send({"jsonrpc": "2.0", "id": "heard-on-get", "method": "ping"})
-            await upstream.response_to("heard-on-get")
-        retry = call.retry(first)
-        assert (await upstream.response_to("r")).message["result"] == accept(ok=True)
-        second = await call.asked(retry, elicit("s"))
-        assert list(second["inputRequests"]) == ["elicitation-3"]
-        await call.stream.send(off("s"))  # nothing is open any more: the retry waits for what comes
-        await call.heard()
-        retry = call.retry(second)
-        await call.stream.result(text("without"))
-        assert (await retry).result["content"] == text("without")["content"]
-    assert sent_for(upstream, "q") == sent_for(upstream, "s") == []
-    assert [event["key"] for event in ml.events("input.withdrawn")] == ["elicitation-1", "elicitation-3"]
-    assert not ml.events("loss")

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.corners.ml import accept, corner, elicit
-from tests.scripted import Error, Raw, Scripted, Seen, task, text
+from tests.corners.ml import accept, asks_before_it_hears, corner, elicit
+from tests.scripted import Error, Raw, Scripted, task, text
 
 
 @pytest.mark.rule("DUR-2", "ML-INPUT")
@@ -36,13 +36,7 @@ async def test_what_was_asked_just_before_the_stream_is_called_off_is_kept(
 ) -> None:
     upstream.on("tasks/get", task(status="input_required"))
     stream = upstream.stream("tasks/result")
-
-    async def asked_before_it_heard(_: Seen) -> Raw:
-        await stream.send(elicit("q", "task-1"))
-        await stream.error(0, "Request cancelled")
-        return Raw(b"", 202, {})
-
-    upstream.on("notifications/cancelled", asked_before_it_heard)
+    asks_before_it_hears(upstream, stream)
     async with corner(upstream, tmp_path) as ml:
         await ml.create()
         await ml.get()

@@ -131,6 +131,25 @@ async def test_cancel(
     assert reply.json.get("result", reply.json.get("error", {}).get("code")) == outcome
 
 
+@pytest.mark.rule("ML-CANCEL", "ML-GET")
+async def test_a_look_from_before_a_cancel_is_no_look_at_what_came_of_it(
+    upstream: Scripted, tmp_path: Path
+) -> None:
+    before = Stream()
+    upstream.once("tasks/get", before)
+    upstream.on("tasks/get", task(status="cancelled"))
+    upstream.on("tasks/cancel", task(status="cancelled"))
+    async with corner(upstream, tmp_path) as ml:
+        await ml.create()
+        looking = asyncio.ensure_future(ml.get())
+        await before.opened()
+        assert (await ml.client.tasks("cancel", "task-1")).json["result"] == ACK
+        assert (await ml.get())["status"] == "cancelled"
+        await before.result(task(status="working"))
+        assert (await looking)["status"] in {"working", "cancelled"}
+        assert (await ml.get())["status"] == "cancelled"
+
+
 @pytest.mark.rule("ML-CANCEL", "ML-SESSION-LOST")
 @pytest.mark.parametrize("again", [Error(-32602, "unknown"), task(status="cancelled")])
 @pytest.mark.parametrize("answer", [None, Broken(), Broken(b"HTTP/1.1 200 OK\r\nContent-Le")])

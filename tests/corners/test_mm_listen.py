@@ -68,6 +68,30 @@ async def test_a_stream_of_own_tasks_passes_as_it_came(tmp_path: Path) -> None:
     assert [event["key"] for event in mm.events("input.asked")] == ["k"]
 
 
+@pytest.mark.rule("INPUT-GONE")
+async def test_a_push_asks_anew_and_withdraws_nothing(tmp_path: Path) -> None:
+    """It may be older than a look: it has no beginning."""
+    asks = told(TOLD, **task(status="input_required", inputRequests={"k": question()}))
+    async with corner(tmp_path) as mm:
+        await mm.create()
+        stream = mm.upstream.stream(LISTEN)
+        async with mm.client.stream(LISTEN, wanted(TASK), id="L1") as answer:
+            await opened(stream, answer)
+            for message in (asks, told(TOLD, **task())):
+                mm.clock.advance(1)
+                await stream.send(message)
+                assert (await answer.message())["method"] == TOLD
+            assert [one.key for one in await mm.app.ledger.inputs(1)] == ["k"]
+            mm.clock.advance(1)
+            mm.upstream.once("tasks/get", shown())
+            await mm.client.tasks("get", TASK)
+            assert await mm.app.ledger.inputs(1) == []
+            await stream.send(asks)
+            await answer.message()
+            assert [one.key for one in await mm.app.ledger.inputs(1)] == ["k"]
+    assert len(mm.events("input.withdrawn")) == 1
+
+
 @pytest.mark.rule("OWN-CHECK")
 async def test_not_ones_own_and_not_there_are_left_out_alike(tmp_path: Path) -> None:
     async with corner(tmp_path) as mm:

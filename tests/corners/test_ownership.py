@@ -1,6 +1,5 @@
 """Not yours and not there look the same, whoever asks and however (OWN-CHECK, LL-OWN, OWN-VOUCH)."""
 
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from tests.corners import mm
 from tests.corners.identities import IDENTITIES, Two, claimed
 from tests.provider import Provider
 from tests.scripted import Raw, Scripted, Seen, scripted, task, text, tool
-from tests.shim import config_for
+from tests.shim import config_for, denials
 
 
 def and_nobody(_: Provider) -> Two:
@@ -59,12 +58,6 @@ def seen_by_client(reply: Reply) -> tuple[int, bytes, dict[str, str]]:
     return reply.status, reply.body, {k: v for k, v in reply.headers.items() if k.lower() not in apart}
 
 
-def reasons(folder: Path) -> list[str]:
-    """Why requests were denied, in order."""
-    lines = (json.loads(line) for line in (folder / "audit.jsonl").read_text().splitlines())
-    return [event["reason"] for event in lines if event["event"] == "denied"]
-
-
 TASK = "9b2d4c9e-3f1b-4a57-8a51-0f2f7a3f6c11"
 SERVERS = {"experimental": {"task": task(TASK)}, "sep-2663": mm.handle(TASK)}
 """What a server answers to a call that becomes a task, by the dialect it speaks."""
@@ -106,7 +99,7 @@ async def test_a_foreign_task_and_no_task_look_the_same(
         assert foreign.error["code"] == -32602
         assert seen_by_client(foreign) == seen_by_client(unknown)
         assert [one.method for one in upstream.requests if (one.method or "").startswith("tasks/")] == []
-    assert reasons(tmp_path) == ["not_owner", "unknown_task"]
+    assert denials(tmp_path) == ["not_owner", "unknown_task"]
 
 
 WAYS: dict[str, Callable[[LegacyClient], Awaitable[Reply]]] = {
@@ -144,7 +137,7 @@ async def test_a_foreign_session_and_no_session_look_the_same(
         assert foreign.status == 404
         assert seen_by_client(foreign) == seen_by_client(unknown)
         assert len(upstream.requests) == so_far
-    assert reasons(tmp_path) == ["session_foreign", "unknown_session"]
+    assert denials(tmp_path) == ["session_foreign", "unknown_session"]
 
 
 def only(accepted: str, answer: dict[str, Any]) -> Callable[[Seen], Any]:

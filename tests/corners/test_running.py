@@ -1,7 +1,6 @@
 """What a run of the shim shows of itself: its sign of life, its metrics, not what it is built on."""
 
 import asyncio
-import json
 import threading
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -13,18 +12,17 @@ import pytest
 from shim.app import App, running
 from shim.audit.sink import FileSink
 from tests.client import LegacyClient, ModernClient
-from tests.corners.lm import DISCOVER, made, seen_as
+from tests.corners.lm import DISCOVER, asks, made, more, seen_as
 from tests.corners.lm import TOOLS as MODERN_TOOLS
-from tests.corners.ml import ALICE, TOOLS
+from tests.corners.ml import ALICE, TOOLS, accept, elicit
 from tests.scripted import Broken, Error, Raw, Scripted, scripted, text
-from tests.shim import config_for
+from tests.shim import config_for, events
 
 MINUTE_MS = 60_000
 
 
 def alive(folder: Path) -> list[dict[str, Any]]:
-    lines = (json.loads(line) for line in (folder / "audit.jsonl").read_text().splitlines())
-    return [event for event in lines if event["event"] == "instance.alive"]
+    return events(folder, "instance.alive")
 
 
 async def test_a_short_run_is_covered_and_says_who_is_connected(upstream: Scripted, tmp_path: Path) -> None:
@@ -148,8 +146,7 @@ async def test_a_get_stream_does_not_hold_the_stop(tmp_path: Path, dialect: str)
             stream = await outlives.enter_async_context(client.get())
             assert stream.status == 200
         assert await stream.rest() == []  # a whole answer: one that breaks off raises
-    events = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
-    assert {one.get("outcome") for one in events if one["event"] == "request"} == {"ok"}
+    assert {one.get("outcome") for one in events(tmp_path, "request")} == {"ok"}
 
 
 @pytest.mark.rule("LM-RESULT", "DUR-2")
@@ -181,3 +178,113 @@ async def test_a_wait_for_a_result_does_not_hold_the_stop(tmp_path: Path, legacy
             await upstream.wait("tasks/get")
         assert await stream.rest() == []  # a whole answer: one that breaks off raises
     assert upstream.seen("tasks/cancel") == []
+
+
+@pytest.mark.rule("LM-PLAIN", "LM-MRTR")
+@pytest.mark.parametrize("as_task", [True, False])
+async def test_a_call_that_waits_for_an_answer_does_not_hold_the_stop(
+    tmp_path: Path, *, as_task: bool
+) -> None:
+    """No answer gets through any more, so the call ends long before `limits.shutdown_ms` is over."""
+    async with AsyncExitStack() as outlives, scripted(sessions=False) as upstream:
+        upstream.on("server/discover", DISCOVER)
+        upstream.on("tools/list", MODERN_TOOLS)
+        upstream.on("tasks/get", asks("k"))
+        upstream.on("tools/call", made("task-1") if as_task else more("k"))
+        sections: dict[str, Any] = {"upstream": {"dialect": "sep-2663"}, "limits": {"shutdown_ms": 600_000}}
+        async with running(config_for(upstream.url, tmp_path, **sections)) as app:
+            client = await outlives.enter_async_context(LegacyClient(app.url, headers=ALICE))
+            await client.initialize()
+            call = {"name": "run", "arguments": {}}
+            stream = await outlives.enter_async_context(client.stream("tools/call", call, id=7))
+            assert (await stream.message())["method"] == "elicitation/create"
+        [answer] = [one for one in await stream.rest() if "id" in one]
+    assert (answer["id"], answer["error"]["code"]) == (7, -32603)
+    assert ("tasks/list has it" if as_task else "call again") in answer["error"]["message"]
+    assert len(upstream.seen("tools/call")) == 1
+    assert not upstream.seen("tasks/cancel")
+
+
+@pytest.mark.rule("LM-PLAIN")
+async def test_a_held_call_whose_task_ends_while_the_shim_stops_is_answered(tmp_path: Path) -> None:
+    async with AsyncExitStack() as outlives, scripted(sessions=False) as upstream:
+        upstream.on("server/discover", DISCOVER)
+        upstream.on("tools/list", MODERN_TOOLS)
+        upstream.on("tools/call", made("task-1", pollIntervalMs=5))
+        stopping = asyncio.Event()
+
+        async def seen(_: Any) -> Any:
+            await stopping.wait()
+            return seen_as("task-1", "completed", result=text("done"))
+
+        upstream.on("tasks/get", seen)
+        sections: dict[str, Any] = {"upstream": {"dialect": "sep-2663"}, "limits": {"shutdown_ms": 600_000}}
+        async with running(config_for(upstream.url, tmp_path, **sections)) as app:
+            client = await outlives.enter_async_context(LegacyClient(app.url, headers=ALICE))
+            await client.initialize()
+            call = {"name": "run", "arguments": {}}
+            stream = await outlives.enter_async_context(client.stream("tools/call", call, id=7))
+            await upstream.wait("tasks/get")
+
+            async def stopped() -> None:
+                await app.tasks.hand_back.stopping.wait()
+                stopping.set()
+
+            telling = asyncio.create_task(stopped())
+        await telling
+        assert [one["result"]["content"] for one in await stream.rest() if "id" in one] == [
+            text("done")["content"]
+        ]
+
+
+@pytest.mark.rule("LL-1")
+@pytest.mark.parametrize("way", ["call", "get"])
+@pytest.mark.parametrize("settled", ["answered", "called off", None])
+async def test_a_passed_call_that_waits_for_an_answer_does_not_hold_the_stop(
+    upstream: Scripted, tmp_path: Path, way: str, settled: str | None
+) -> None:
+    """It is cut off, long before `limits.shutdown_ms` is over; one that goes on is waited for."""
+    upstream.on("tools/list", TOOLS)
+    running_call = upstream.stream("tools/call")
+    sections: dict[str, Any] = {
+        "upstream": {"dialect": "experimental"},
+        "limits": {"shutdown_ms": 600_000},
+    }
+    async with AsyncExitStack() as outlives:
+        async with running(config_for(upstream.url, tmp_path, **sections)) as app:
+            client = await outlives.enter_async_context(LegacyClient(app.url, headers=ALICE))
+            await client.initialize()
+            get = await outlives.enter_async_context(client.get())
+            asking = await upstream.get_stream() if way == "get" else running_call
+            call = {"name": "plain", "arguments": {}}
+            begun = asyncio.create_task(outlives.enter_async_context(client.stream("tools/call", call, id=7)))
+            await running_call.opened()
+            await running_call.send(notice("begun"))
+            stream = await begun
+            await stream.message()
+            await asking.send(elicit("q"))
+            assert (await (get if way == "get" else stream).message())["id"] == "q"
+            if settled == "answered":
+                await client.respond("q", accept(ok=True))
+            elif settled is not None:
+                off = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "q"}}
+                await asking.send(off)
+                await (get if way == "get" else stream).message()
+
+            async def stopped() -> None:
+                await app.tasks.hand_back.stopping.wait()
+                if settled is not None:
+                    await running_call.result(text("done"))
+
+            telling = asyncio.create_task(stopped())
+        await telling
+        if settled is None:
+            with pytest.raises(aiohttp.ClientError):
+                await stream.rest()
+        else:
+            assert [one["result"] for one in await stream.rest()] == [text("done")]
+
+
+def notice(text: str) -> dict[str, Any]:
+    """A message that a server logs."""
+    return {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": text}}

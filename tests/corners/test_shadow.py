@@ -20,7 +20,7 @@ from tests.corners.lm import DISCOVER, asks, made, more, seen_as
 from tests.corners.ml import ALICE, elicit
 from tests.planted import arguments
 from tests.scripted import JSON_TYPE, Error, Hang, Raw, Scriptable, Scripted, scripted, task, tool
-from tests.shim import config_for
+from tests.shim import config_for, events
 
 pytestmark = pytest.mark.rule("SHADOW")
 
@@ -64,8 +64,7 @@ class Both:
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """The events of a name, once the shim has stopped."""
-        lines = (self.folder / "audit.jsonl").read_text().splitlines()
-        return [event for event in map(json.loads, lines) if event["event"] == name]
+        return events(self.folder, name)
 
     def differences(self) -> set[tuple[str, str]]:
         return {(event["path"], event["kind"]) for event in self.events("shadow.diff")}

@@ -12,7 +12,7 @@ from shim.app import running
 from tests.client import LegacyClient
 from tests.corners.raw import HEAD, post, wire
 from tests.scripted import Raw, Scripted, Seen, Stream, scripted, sse_event, text, tool
-from tests.shim import config_for
+from tests.shim import config_for, events
 
 MEGA = 1024 * 1024
 FLOOD = 256 * MEGA
@@ -47,8 +47,7 @@ class Flood(Stream):
 
 
 def outcomes(folder: Path) -> list[tuple[str, str]]:
-    lines = [json.loads(line) for line in (folder / "audit.jsonl").read_text().splitlines()]
-    return [(one["method"], one["outcome"]) for one in lines if one["event"] == "request"]
+    return [(one["method"], one["outcome"]) for one in events(folder, "request")]
 
 
 def notice(size: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from shim.app import running
 from tests.client import LegacyClient, ModernClient, Reply
 from tests.corners.ml import HandClock
-from tests.shim import config_for
+from tests.shim import config_for, events
 
 SERVER = str(Path(__file__).parents[1] / "stdio_server.py")
 ANN, BOB = {"X-Api-Key": "a"}, {"X-Api-Key": "b"}
@@ -179,9 +179,8 @@ async def test_a_task_whose_process_crashed_is_lost(tmp_path: Path) -> None:
         await gone
         while (await client.tasks("get", created["taskId"])).result["status"] != "failed":
             pass
-    events = [json.loads(line)["event"] for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
-    assert "session.lost" in events
-    assert "task.lost" in events
+    assert events(tmp_path, "session.lost")
+    assert events(tmp_path, "task.lost")
 
 
 async def test_what_is_no_message_is_passed_over(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tests.corners.identities import IDENTITIES
 from tests.corners.ml import ALICE
 from tests.provider import Provider
 from tests.scripted import Scripted, task, tool
-from tests.shim import config_for
+from tests.shim import config_for, denials
 
 BOB = {"Authorization": "Bearer bob"}
 TASK = "9b2d4c9e-3f1b-4a57-8a51-0f2f7a3f6c11"
@@ -150,12 +150,6 @@ def seen_by_client(reply: Reply) -> tuple[int, bytes, list[tuple[str, str]]]:
     return reply.status, reply.body, [(k, v) for k, v in reply.headers.items() if k.lower() not in apart]
 
 
-def denials(folder: Path) -> list[str]:
-    """Why requests were denied, in order."""
-    lines = (json.loads(line) for line in (folder / "audit.jsonl").read_text().splitlines())
-    return [event["reason"] for event in lines if event["event"] == "denied"]
-
-
 async def neither_sees_nor_moves(
     upstream: Scripted, folder: Path, dialect: str, owner: Owner, stranger: Stranger
 ) -> None:
@@ -270,9 +264,10 @@ async def test_a_stranger_hears_of_nothing(
         async with client.stream("subscriptions/listen", {"notifications": [EVERY]}, id=8) as stream:
             assert TASK not in json.dumps(await stream.message())
             if headers:  # its own it does hear of, the other's not
-                upstream.on("tools/call", {"task": task("own")})
-                upstream.on("tasks/create", {**FOUR_STATE, "taskId": "own"})
-                await client.call("run")
+                for made, by in (("another", await at.modern(ALICE)), ("own", client)):
+                    upstream.on("tools/call", {"task": task(made)})
+                    upstream.on("tasks/create", {**FOUR_STATE, "taskId": made})
+                    assert (await by.call("run")).result["taskId"] == made
                 assert (await stream.message())["params"]["taskId"] == "own"
             else:
                 assert [one["id"] for one in await stream.rest()] == [8]

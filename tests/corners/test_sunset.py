@@ -12,8 +12,9 @@ from shim.app import running
 from tests.client import LegacyClient, ModernClient
 from tests.corners.lm import seen_as
 from tests.corners.ml import ALICE, HandClock
-from tests.corners.two import config_of, events, new_server, old_server, ran
+from tests.corners.two import config_of, new_server, old_server, ran
 from tests.scripted import Error, task, text
+from tests.shim import events
 
 pytestmark = pytest.mark.rule("SUNSET")
 

@@ -6,7 +6,6 @@ async with pair(tmp_path, "new 50%") as both:
 """
 
 import itertools
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from shim.config import Config
 from tests.client import LegacyClient, ModernClient
 from tests.corners.lm import DISCOVER, TOOLS, made, seen_as
 from tests.scripted import Scripted, scripted, task, text, tool
-from tests.shim import config_for
+from tests.shim import config_for, events
 
 BOB = {"Authorization": "Bearer bob"}
 
@@ -88,12 +87,6 @@ async def pair(folder: Path, *rules: str, clock: Clock | None = None, **cutover:
         running(config_of(old.url, new.url, folder, rules, **cutover), clock=clock) as app,
     ):
         yield Pair(old, new, app, folder)
-
-
-def events(folder: Path, name: str) -> list[dict[str, Any]]:
-    """The audit events of one name that a shim wrote into a folder."""
-    lines = (folder / "audit.jsonl").read_text().splitlines()
-    return [event for event in map(json.loads, lines) if event["event"] == name]
 
 
 async def ran(client: ModernClient | LegacyClient, **options: Any) -> str:

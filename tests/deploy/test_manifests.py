@@ -21,6 +21,7 @@ DEPLOY = ROOT / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
 DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")
 UNIT = DEPLOY / "systemd" / "taskshim.service"
+MMAP_THRESHOLD = "MALLOC_MMAP_THRESHOLD_=131072"
 RESOURCES = [
     one
     for file in sorted(KUBERNETES.glob("*.yaml"))
@@ -71,6 +72,16 @@ def test_the_image_runs_as_nobody_of_note_and_knows_its_health():
     name, command = re.findall(r'"([^"]+)"', check)
     assert name == "taskshim"
     assert command in cli.commands
+
+
+def test_the_image_has_its_bytecode():
+    """Who may write nothing would make it anew for each health check."""
+    made = re.findall(r"compileall -q --invalidation-mode unchecked-hash (\S+)$", DOCKERFILE, re.MULTILINE)
+    python = re.findall(r"^FROM python:(\d+\.\d+)", DOCKERFILE, re.MULTILINE)
+    assert made == ["/opt/taskshim/lib", f"/usr/local/lib/python{python[-1]}"]
+    assert len(set(python)) == 1
+    assert "PYTHONDONTWRITEBYTECODE=1" in DOCKERFILE
+    assert f"    {MMAP_THRESHOLD} \\\n" in DOCKERFILE
 
 
 def test_the_image_is_built_from_what_its_context_holds():
@@ -222,11 +233,14 @@ def test_the_unit_is_good_and_exposes_little(words, tmp_path):
 
 def test_the_unit_does_what_the_shim_understands():
     assert unit("Type") == ["notify"]
-    assert unit("ExecReload") == ["/bin/kill -HUP $MAINPID"]
+    assert unit("ExecReload") == [
+        "/bin/sh -c '/opt/taskshim/bin/taskshim check >/dev/null'",
+        "/bin/kill -HUP $MAINPID",
+    ]
     assert int(unit("WatchdogSec")[0]) > Config().limits.shutdown_ms / 1000
     [start] = unit("ExecStart")
     assert start.split() == ["/opt/taskshim/bin/taskshim", "serve"]
-    assert unit("Environment") == ["TASKSHIM_CONFIG=/etc/taskshim/taskshim.toml"]
+    assert unit("Environment") == ["TASKSHIM_CONFIG=/etc/taskshim/taskshim.toml", MMAP_THRESHOLD]
     assert unit("UMask") == ["0077"]
     config = Config.model_validate(tomllib.loads((DEPLOY / "taskshim.toml").read_text("utf-8")))
     state = {

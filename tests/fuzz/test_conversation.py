@@ -31,13 +31,13 @@ FAULTS = (
      "room.ledger.lookup((await room.ledger.own_task(1)).caller, task_id)"),
     ("new", "fronts.modern_listen", 'nobody listens to")\n            return DROPPED', 'nobody listens to")\n            return None'),
     ("new", "ledger.tasks", "purged_ms IS NULL AND caller = ? AND pk", "purged_ms IS NULL AND (caller = ? OR 1) AND pk"),
-    ("old", "upstreams.legacy.pool", "(ctx.caller.key, ctx.kinds), _Group()", "('', ctx.kinds), _Group()"),
-    ("old", "upstreams.legacy.pool", "        group = self._group(ctx)\n        if ctx.caller.kind",
-     "        group = next(iter(self._groups.values()))\n        if ctx.caller.kind"),
+    ("old", "upstreams.legacy.groups", "(ctx.caller.key, ctx.kinds), group", "('', ctx.kinds), group"),
+    ("old", "upstreams.legacy.pool", "        group = self._groups.of(ctx)\n        if ctx.caller.kind",
+     "        group = next(iter(self._groups.by_caller.values()))\n        if ctx.caller.kind"),
     ("old", "tasks.parked", "json.dumps([ctx.caller.key, ", "json.dumps(["),
     ("new", "ledger.inputs", "key = ? AND state = 'outstanding' RETURNING n\"\n)\n_RELEASE", 'key = ? RETURNING n"\n)\n_RELEASE'),
     ("new", "tasks.questions", "asked = known.get(key)", "asked = next(iter(known.values()), None)"),
-    ("new", "fronts.hosted.sessions", "await self._ledger.add_session(row)", "None"),
+    ("new", "fronts.sessions", "await self._ledger.add_session(replace(", "(replace("),
     ("old", "tasks.observe", "now_ms > row.first_seen_ms + row.max_ttl_ms", "now_ms > row.first_seen_ms"),
 )  # fmt: skip
 

@@ -5,12 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from shim.hub.status import Status
-from shim.ledger.records import IdemRow, InputRow, InputState, NewTask, Observed, SessionRow
+from shim.ledger.records import IdemRow, InputRow, NewTask, Observed, SessionRow
 from shim.ledger.sqlite import SqliteLedger
 
 ALICE, BOB = "hash-of-alice", "hash-of-bob"
-EVERY_STATE: tuple[InputState, ...] = ("outstanding", "answered", "delivered", "closed")
-
 
 made: list[SqliteLedger] = []
 """Every ledger of the running test."""

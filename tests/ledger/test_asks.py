@@ -1,5 +1,6 @@
 import asyncio
 
+import pytest
 from msgspec.structs import replace
 
 from shim.hub.status import Status
@@ -54,6 +55,22 @@ async def test_only_what_is_outstanding_is_sent_again(ledger: SqliteLedger) -> N
     assert await ledger.asks("s") == [SENT]
     await ledger.answer_input(1, "k", b"{}", by="session")
     assert await ledger.asks("s") == []
+
+
+@pytest.mark.rule("INPUT-GONE")
+async def test_what_need_not_be_answered_any_more_is_known_until_its_client_knows(
+    ledger: SqliteLedger,
+) -> None:
+    for key, rid in (("k", b"1"), ("l", b"2")):
+        await ledger.add_input(new_input(1, key))
+        await ledger.ask(replace(SENT, key=key, request_id=rid), unless_since_ms=0)
+    await ledger.withdraw_input(1, "k", now_ms=9_000, asked_before_ms=9_000)
+    await ledger.answer_input(1, "l", b"{}", by="update")
+    sent = await ledger.asks("s")
+    assert [one.key for one in sent] == ["k", "l"]
+    await ledger.unask(sent[0])
+    assert [one.key for one in await ledger.asks("s")] == ["l"]
+    assert await ledger.asked_under("s", b"1") is None
 
 
 async def test_what_the_server_would_not_have_is_asked_anew(ledger: SqliteLedger) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from shim.hub.status import Status
-from tests.ledger.support import ALICE, EVERY_STATE, ledger_at
+from shim.ledger.records import EVERY_STATE
+from tests.ledger.support import ALICE, ledger_at
 
 _ROOT = Path(__file__).parents[2]
 

@@ -13,9 +13,9 @@ async def test_an_empty_file_gets_the_newest_schema_once(path: Path) -> None:
         ledger = ledger_at(path, synchronous="full")
         await ledger.open()
         await ledger.close()
-        assert on_disk(path, "PRAGMA user_version") == [(4,)]
+        assert on_disk(path, "PRAGMA user_version") == [(7,)]
     tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
-    names = ("ask", "call", "epoch", "input", "keyed", "session", "task")
+    names = ("ask", "call", "epoch", "input", "keyed", "payloads", "session", "task")
     assert on_disk(path, tables) == [(name,) for name in names]
     strict = (
         "SELECT DISTINCT strict FROM pragma_table_list WHERE schema = 'main' AND name NOT LIKE 'sqlite_%'"
@@ -60,7 +60,7 @@ async def test_every_run_has_an_epoch_of_its_own(path: Path) -> None:
 async def test_a_newer_schema_is_left_alone(path: Path) -> None:
     on_disk(path, "PRAGMA user_version = 99")
     ledger = ledger_at(path)
-    with pytest.raises(LedgerError, match=r"ledger\.db: schema 99 is of a newer taskshim; this one knows 4"):
+    with pytest.raises(LedgerError, match=r"ledger\.db: schema 99 is of a newer taskshim; this one knows 7"):
         await ledger.open()
     on_disk(path, "PRAGMA user_version = 0")
     await ledger.open()  # the lock and the connections were given back
@@ -69,7 +69,7 @@ async def test_a_newer_schema_is_left_alone(path: Path) -> None:
 
 def test_a_file_that_is_something_else_is_left_alone(path: Path) -> None:
     path.write_bytes(b"a letter to a friend" * 1000)
-    with pytest.raises(LedgerError, match=r"ledger\.db: file is not a database"):
+    with pytest.raises(LedgerError, match=r"ledger\.db: file is not a database: put a copy in its place, or"):
         asyncio.run(ledger_at(path).open())
     assert path.read_bytes() == b"a letter to a friend" * 1000
 

@@ -4,9 +4,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from shim.ledger.records import InputRow
+from shim.hub.status import Status
+from shim.ledger.records import EVERY_STATE, AskRow, InputRow
 from shim.ledger.sqlite import SqliteLedger
-from tests.ledger.support import EVERY_STATE, ledger_at, new_input, new_task, on_disk
+from tests.ledger.support import ledger_at, new_input, new_task, on_disk, see
 
 
 async def test_a_question_comes_back_as_it_was_written(ledger: SqliteLedger) -> None:
@@ -150,6 +151,59 @@ async def test_the_end_closes_what_is_not_delivered(ledger: SqliteLedger) -> Non
     assert not await ledger.answer_input(1, "a", b"{}", by="update")
     assert await ledger.undelivered() == []
     assert [one.key for one in await ledger.inputs(2)] == ["z"]
+
+
+@pytest.mark.rule("INPUT-GONE")
+async def test_a_question_is_withdrawn_by_what_began_after_it(ledger: SqliteLedger) -> None:
+    asked = await ledger.add_input(new_input(1, "k", asked_ms=1_000))
+    for began_ms in (999, 1_000):
+        assert not await ledger.withdraw_input(1, "k", now_ms=2_000, asked_before_ms=began_ms)
+    assert await ledger.withdraw_input(1, "k", now_ms=2_000, asked_before_ms=1_001)
+    assert await ledger.inputs(1, EVERY_STATE) == [replace(asked, state="closed", withdrawn_ms=2_000)]
+    assert not await ledger.withdraw_input(1, "k", now_ms=3_000, asked_before_ms=3_000)
+    assert not await ledger.answer_input(1, "k", b"{}", by="update")
+
+
+@pytest.mark.rule("INPUT-GONE")
+@pytest.mark.parametrize("delivered", [False, True])
+async def test_what_was_answered_is_not_withdrawn(ledger: SqliteLedger, *, delivered: bool) -> None:
+    await ledger.add_input(new_input(1, "k"))
+    await ledger.answer_input(1, "k", b"{}", by="update")
+    if delivered:
+        await ledger.deliver_input(1, "k")
+    assert not await ledger.withdraw_input(1, "k", now_ms=9_000, asked_before_ms=9_000)
+    assert not await ledger.ask_again(new_input(1, "k"), withdrawn_before_ms=9_000)
+    assert await ledger.inputs(1) == []
+
+
+@pytest.mark.rule("INPUT-GONE")
+async def test_a_withdrawn_question_is_asked_anew_as_if_never_sent(ledger: SqliteLedger) -> None:
+    pk = (await ledger.create_task(new_task("t"))).pk
+    await ledger.add_input(new_input(pk, "k"))
+    sent = AskRow(session_id="s", request_id=b"1", task_pk=pk, key="k", sent_ms=1_500, event_id="1-1")
+    await ledger.ask(sent, unless_since_ms=0)
+    await ledger.withdraw_input(pk, "k", now_ms=2_000, asked_before_ms=2_000)
+    again = new_input(pk, "k", params=b'{"message":"!"}', asked_ms=3_000)
+    assert await ledger.add_input(again) != again
+    assert not await ledger.ask_again(again, withdrawn_before_ms=2_000)
+    assert len(await ledger.asks_of(pk)) == 1
+    assert await ledger.ask_again(again, withdrawn_before_ms=2_001)
+    assert await ledger.inputs(pk) == [again]
+    assert await ledger.asks_of(pk) == []
+    assert not await ledger.ask_again(again, withdrawn_before_ms=9_000)
+
+
+@pytest.mark.rule("INPUT-GONE", "INPUT-END")
+async def test_nothing_is_asked_anew_after_the_end(ledger: SqliteLedger) -> None:
+    pk = (await ledger.create_task(new_task("t"))).pk
+    await ledger.add_input(new_input(pk, "k"))
+    await ledger.add_input(new_input(pk, "l"))
+    await ledger.withdraw_input(pk, "k", now_ms=2_000, asked_before_ms=2_000)
+    await see(ledger, pk, Status.COMPLETED, result=b"1", ttl_ms=None, now_ms=2_500)
+    await ledger.close_inputs(pk)
+    for key in "kl":
+        assert not await ledger.ask_again(new_input(pk, key), withdrawn_before_ms=9_000)
+    assert await ledger.inputs(pk) == []
 
 
 @pytest.mark.rule("DUR-4")

@@ -5,7 +5,6 @@ through the shim; several scenarios that it fails directly pass, because the shi
 """
 
 import asyncio
-import json
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from shim.app import running
 from tests.peers import conformance as suite
 from tests.peers.test_conformance_legacy import SCENARIOS
 from tests.ports import free_port
-from tests.shim import config_for
+from tests.shim import config_for, events
 
 SERVED_BY_THE_SHIM = frozenset({
     "logging-set-level", "tools-call-elicitation", "resources-subscribe", "resources-unsubscribe",
@@ -38,6 +37,5 @@ async def test_a_scenario_that_the_server_passes_is_passed_by_the_shim(
         )
     if scenario in SERVED_BY_THE_SHIM or suite.passed(direct):
         assert suite.passed(through)
-    lines = (tmp_path / "audit.jsonl").read_text().splitlines()
-    told = [event for event in map(json.loads, lines) if event["event"] == "request"]
+    told = events(tmp_path, "request")
     assert {event.get("corner") for event in told if event.get("outcome") != "denied"} <= {"LM"}

@@ -5,7 +5,6 @@ client's own callbacks and results said. `python -m pytest tests/peers/test_cros
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from shim.app import running
 from tests.peers.crossing_jobs import CHANGES, JOBS, PAGE, WATCHED
 from tests.peers.processes import crossing_client, legacy_server, modern_server
 from tests.peers.test_fastmcp import ALICE
-from tests.shim import config_for
+from tests.shim import config_for, events
 
 pytestmark = pytest.mark.peers
 
@@ -214,9 +213,7 @@ async def seen(
         columns = await asyncio.gather(*(run(n, client, url) for n, client in enumerate(CLIENTS.values())))
     found = dict(zip(CLIENTS, columns, strict=True))
     _show(name, found)
-    audit = folder / "audit.jsonl"
-    lines = audit.read_text().splitlines() if audit.exists() else []
-    return name, found, [json.loads(line) for line in lines]
+    return name, found, events(folder)
 
 
 def _show(way: str, found: dict[str, Column]) -> None:

@@ -1,7 +1,6 @@
 """The old server and its successor side by side: callers of both eras are moved over and back under load."""
 
 import asyncio
-import json
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,6 +14,7 @@ from shim.app import App, running
 from tests.client import LegacyClient, ModernClient
 from tests.corners.two import config_of
 from tests.peers.processes import fastmcp_server, legacy_server
+from tests.shim import events
 
 pytestmark = pytest.mark.peers
 
@@ -84,10 +84,6 @@ async def old_of(app: App) -> dict[str, Any]:
     """What `taskshim cutover status` says of the old server."""
     found: dict[str, Any] = (await app.steering.status())["upstreams"]["old"]
     return found
-
-
-def events(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "audit.jsonl").read_text().splitlines()]
 
 
 @pytest.mark.rule("CUTOVER-RULES", "CUTOVER-STAY")

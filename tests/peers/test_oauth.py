@@ -1,6 +1,5 @@
 """The SDKs' own OAuth across the shim: discovery, registration, consent, token, step-up, a new token."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 from shim.app import running
 from tests.peers.processes import oauth_authority, oauth_client, oauth_server
 from tests.ports import free_port
-from tests.shim import config_for
+from tests.shim import config_for, events
 
 pytestmark = [pytest.mark.peers, pytest.mark.rule("ERRORS", "OWN-ID")]
 
@@ -48,9 +47,9 @@ async def test_a_client_without_a_token_gets_one(
     assert [one.partition(":")[0] for one in said[2:]] == ["ada", "ada"]
     assert grants[:2] == [["code", "read", public_url], ["code", "read write", public_url]]
     assert {grant[2] for grant in grants} == {public_url}
-    events = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
-    assert {one.get("http_status") for one in events} >= {200, 401, 403}
-    verdicts = [one["verdict"] for one in events if one["event"] == "upstream.probed"]
+    told = events(tmp_path)
+    assert {one.get("http_status") for one in told} >= {200, 401, 403}
+    verdicts = [one["verdict"] for one in told if one["event"] == "upstream.probed"]
     assert verdicts == ["inconclusive", server], "only who has a token is told the era"
-    callers = {one["caller"] for one in events if one.get("caller_kind") not in {None, "none"}}
+    callers = {one["caller"] for one in told if one.get("caller_kind") not in {None, "none"}}
     assert len(callers) == 1, "the caller of an old token is that of the next"

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shim.wire.sse import COMMENT, Frame, SseFrameTooLarge, SseParser, encode_event
@@ -123,9 +123,16 @@ def test_what_is_written_is_read_again(
 
 
 @pytest.mark.rule("SSE")
-@given(st.binary().filter(lambda data: b"\r" not in data))
+@given(
+    st.binary()
+    | st.lists(st.sampled_from([b"\r", b"\n", b"id: 7", b"event: x", b"data: y", b"{}"])).map(b"".join)
+)
+@example(b'{"a":\r\revent: endpoint\rdata: forged\r\r1}')
 def test_any_bytes_can_be_data(data: bytes) -> None:
-    assert [frame.data for frame in parse(encode_event(data), bound=100_000)] == [data]
+    """And none of them is a field or a frame of its own; a line end is one, however it is written."""
+    [frame] = parse(encode_event(data), bound=100_000)
+    assert frame.data == data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    assert (frame.event, frame.id, frame.retry_ms) == ("message", None, None)
 
 
 @pytest.mark.rule("SSE", "LL-1")

@@ -5,6 +5,7 @@ import hashlib
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from shim.audit.counted import agreeing, counted
 from shim.audit.printable import printable
 from shim.auditing.page import charts
 from shim.auditing.page.columns import NUMBERS, SHOWN
@@ -69,6 +70,11 @@ def _environment() -> "Environment":
         """Write a figure of the report, with its path, so that the two can be held against each other."""
         return words.named(path, figure(context["told"], path), form)
 
+    @jinja2.pass_context
+    def goes(context: jinja2.runtime.Context, path: str, one: str, many: str | None = None) -> str:
+        """Give the words that go with a figure of the report."""
+        return agreeing(figure(context["told"], path), one, many)
+
     env = jinja2.Environment(
         loader=jinja2.PackageLoader("shim.auditing.page"),
         autoescape=True,
@@ -81,7 +87,8 @@ def _environment() -> "Environment":
         "printable": printable,
     }  # fmt: skip
     env.globals |= {
-        "fig": fig, "charts": charts, "HEIGHT": charts.HEIGHT, "SHOWN": SHOWN, "NUMBERS": NUMBERS,
-        "ROWS": ROWS, "CORNERS": CORNERS, "RULES": RULES, "MOST_CLIENTS": CLIENTS,
+        "fig": fig, "goes": goes, "counted": counted, "charts": charts, "HEIGHT": charts.HEIGHT,
+        "SHOWN": SHOWN, "NUMBERS": NUMBERS, "ROWS": ROWS, "CORNERS": CORNERS, "RULES": RULES,
+        "MOST_CLIENTS": CLIENTS,
     }  # fmt: skip
     return env

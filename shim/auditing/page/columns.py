@@ -89,6 +89,13 @@ SHOWN = {
             ("instead", "In the new API"),
         ),
     ),
+    "refused": Shown(
+        "Turned away before anything told who calls",
+        (
+            ("reason", "Reason"), ("http_status", "HTTP status"), ("era", "API"), ("methods", "Methods"),
+            ("requests", "Requests"), ("first", "First"), ("last", "Last"),
+        ),
+    ),
     "losses": Shown(
         "What could not cross between the APIs",
         (("rule", "Rule"), ("field", "Field"), ("corner", "Corner"), ("upstream", "Upstream"), *_NOTED),

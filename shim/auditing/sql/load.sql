@@ -10,8 +10,8 @@ WITH read AS (
             client: 'STRUCT(name VARCHAR, version VARCHAR)',
             era: 'VARCHAR', dialect: 'VARCHAR', upstream: 'VARCHAR', upstream_era: 'VARCHAR', corner: 'VARCHAR',
             method: 'VARCHAR', tool: 'VARCHAR', task_id: 'VARCHAR', outcome: 'VARCHAR', code: 'BIGINT',
-            http_status: 'INTEGER', legacy: 'BOOLEAN', legacy_features: 'VARCHAR[]',
-            upstream_ms: 'DOUBLE', via: 'VARCHAR', "to": 'VARCHAR', age_ms: 'BIGINT', reason: 'VARCHAR', rule: 'VARCHAR',
+            http_status: 'INTEGER', legacy: 'BOOLEAN', legacy_features: 'VARCHAR[]', unidentified: 'BOOLEAN',
+            upstream_ms: 'DOUBLE', via: 'VARCHAR', "to": 'VARCHAR', age_ms: 'BIGINT', reason: 'VARCHAR', "limit": 'VARCHAR', evidence: 'VARCHAR', fault: 'VARCHAR', rule: 'VARCHAR',
             field: 'VARCHAR', detail: 'VARCHAR', count: 'BIGINT', dropped: 'BIGINT',
             other: 'VARCHAR', path: 'VARCHAR', kind: 'VARCHAR',
             connected: 'STRUCT(caller VARCHAR, caller_kind VARCHAR, client STRUCT(name VARCHAR, version VARCHAR), count BIGINT)[]',
@@ -23,6 +23,8 @@ SELECT
     filename AS file, hash(instance) AS run, seq, try_cast(ts AS TIMESTAMP) AS ts, event, instance, request_id,
     caller, caller_kind, caller_label, client.name AS client, client.version AS version,
     era, dialect, upstream, upstream_era, corner, method, tool, task_id, outcome, code, http_status,
+    -- before the field was written, only what came to no caller is known to have been turned away
+    event = 'request' AND coalesce(unidentified, caller_kind IS NULL) AND coalesce(outcome <> 'ok', false) AS unidentified,
     coalesce(legacy, era = 'legacy') AS legacy, coalesce(legacy_features, []) AS features,
-    upstream_ms, via, "to", age_ms, reason, rule, field, detail, count, dropped, other, path, kind, connected, waiting
+    upstream_ms, via, "to", age_ms, reason, "limit", evidence, fault, rule, field, detail, count, dropped, other, path, kind, connected, waiting
 FROM read;

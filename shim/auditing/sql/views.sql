@@ -1,10 +1,14 @@
 -- What a question is about: each event once, in the period, past the filters. A filter that is not set is NULL.
+-- `legacy` is a use of the old API that counts as one: who was turned away before anything told who calls used nothing.
 CREATE VIEW known AS
 SELECT
-    *,
+    * REPLACE (legacy AND NOT unidentified AS legacy),
+    legacy AND unidentified AS refused,
+    NOT legacy AND NOT unidentified AND era IS NOT NULL AS modern,
     -- a token or a session is no person: such callers are counted by client
     CASE WHEN caller_kind NOT IN ('token', 'session', 'none') THEN caller END AS person,
-    concat_ws(' ', coalesce(client, '(no name)'), version) AS software,
+    CASE WHEN unidentified THEN '(caller unknown)' ELSE concat_ws(' ', coalesce(client, '(no name)'), version) END
+        AS software,
     coalesce(person, software) AS caller_key,
     coalesce(CASE WHEN person IS NOT NULL THEN coalesce(caller_label, caller_kind || ':' || caller[:12]) END, software)
         AS who

@@ -10,22 +10,23 @@ from aiohttp import web
 
 from shim.config import Config
 from shim.fronts.hosted.asking import Asking
-from shim.fronts.legacy_verbs import Asked, answer
+from shim.fronts.legacy_request import Asked
+from shim.fronts.legacy_verbs import answer
 from shim.hub import rawjson
+from shim.hub.facts import CALL
 from shim.hub.rawjson import Members
-from shim.hub.status import TERMINAL
+from shim.hub.status import TERMINAL, Status
 from shim.ledger.records import AskRow, TaskRow
 from shim.tasks.create import has_room, no_room
 from shim.tasks.recording import record
 from shim.tasks.service import Tasks
+from shim.tasks.terminal import outcome
 from shim.upstreams.base import Created, Upstream
 from shim.wire.errors import UpstreamFault
 from shim.wire.hosting import legacy_result, missing_resource
-from shim.wire.jsonrpc import Notification, Response, write_error, write_result
+from shim.wire.jsonrpc import Notification, Response, write_result
+from shim.wire.methods import PROGRESS
 from shim.wire.modern import more_input, wants_tasks
-
-_CALL = "tools/call"
-_CANCELLED = (-32603, "task was cancelled")
 
 
 class Calls:
@@ -55,7 +56,7 @@ class Calls:
         if made.result is None:
             return await self.say(asked, made)
         if more_input(made.result) is not None:
-            raise UpstreamFault(-32603, "the server asked again and again (tasks.input_rounds)", 502)
+            raise UpstreamFault("the server asked again and again (tasks.input_rounds)")
         return await self.say(asked, made)
 
     async def say(self, asked: Asked, response: Response) -> web.StreamResponse:
@@ -67,10 +68,17 @@ class Calls:
         result, dropped = legacy_result(response.result)
         if dropped is not None:
             asked.ctx.trace.loss("LM-LOCAL", dropped)
+        return await self.give(asked, result)
+
+    async def give(self, asked: Asked, result: bytes) -> web.StreamResponse:
+        """Send a result; a list's cursor says whose it is where no session does (CUTOVER-STAY)."""
+        if asked.session is None:
+            origins, caller = self._tasks.origins, asked.ctx.caller
+            result = origins.named(caller, self._upstream.name, asked.message.method, result) or result
         return await asked.reply.send(write_result(asked.message.id, result))
 
     async def _send(self, asked: Asked, params: Members) -> Response | TaskRow:
-        if asked.message.method != _CALL:
+        if asked.message.method != CALL:
             return await self._upstream.plain(asked.ctx, asked.message.method, params)
         call = asyncio.create_task(self._called(asked, params), name="call")
         self._tasks.room.keep(call)
@@ -100,9 +108,8 @@ class Calls:
         asked.ctx.trace.rule("LM-PLAIN")
         await asked.reply.open_stream()
         row = await _Hold(asked, self._tasks, self._asking, self._keepalive_s).ended(row)
-        if row.result is not None or row.error is not None:
-            return await self.say(asked, Response(None, row.result, row.error))
-        return await asked.reply.send(write_error(asked.message.id, *_CANCELLED, None))
+        row = await self._tasks.ended(asked.ctx, row)
+        return await self.say(asked, outcome(row))
 
 
 class _Hold:
@@ -117,15 +124,21 @@ class _Hold:
         self._steps = 0
 
     async def ended(self, row: TaskRow) -> TaskRow:
-        """Wait, and say what happens meanwhile. Raises ClientFault where the task has expired."""
-        asked, message = self._asked, row.status_message
-        with self._tasks.watchers.watching(row) as changed:
+        """Wait, and say what happens meanwhile. Raises ClientFault where the task has expired.
+
+        While the shim stops, a task that waits for an answer is waited for no more: none gets through.
+        Raises UpstreamFault then.
+        """
+        asked, message, hand_back = self._asked, row.status_message, self._tasks.hand_back
+        with self._tasks.watchers.watching(row) as changed, hand_back.waking(changed):
             while row.status not in TERMINAL:
                 changed.clear()
                 await self._ask(row)
                 if row.status_message != message:
                     message = row.status_message
                     await self._progress(message)
+                if hand_back.stopping.is_set() and row.status is Status.INPUT_REQUIRED:
+                    raise _stopped(row)
                 try:
                     async with asyncio.timeout(self._keepalive_s):
                         await changed.wait()
@@ -151,4 +164,9 @@ class _Hold:
             "progress": rawjson.encode(self._steps),
             "message": rawjson.encode(message),
         }
-        await self._asked.reply.notify(Notification("notifications/progress", params))
+        await self._asked.reply.notify(Notification(PROGRESS, params))
+
+
+def _stopped(row: TaskRow) -> UpstreamFault:
+    where = f"task {row.task_id} waits for an answer and goes on: tasks/list has it"
+    return UpstreamFault(f"the shim stopped before the call had ended; {where}", 503)

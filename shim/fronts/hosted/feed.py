@@ -14,10 +14,10 @@ from shim.config import Config
 from shim.fronts.hosted.asking import Asking
 from shim.fronts.hosted.listening import Listening
 from shim.fronts.hosted.replay import Kept, Replays
-from shim.fronts.hosted.streams import EventIds, Open, Streams
+from shim.fronts.hosted.streams import Open
 from shim.fronts.hosted.task_news import Had, TaskNews
 from shim.fronts.open_streams import Held, OpenStreams
-from shim.fronts.reply import Reply
+from shim.fronts.reply import Reply, SlowReader
 from shim.hub.dialect import Dialect
 from shim.hub.status import TERMINAL
 from shim.ledger.records import SessionRow
@@ -43,16 +43,15 @@ class Feed:
     """Serves GET streams."""
 
     def __init__(
-        self, config: Config, tasks: Tasks, asking: Asking, listening: Listening, events: EventIds,
-        streams: Streams, replays: Replays, open_streams: OpenStreams,
+        self, config: Config, tasks: Tasks, asking: Asking, listening: Listening, replays: Replays,
+        open_streams: OpenStreams,
     ) -> None:  # fmt: skip
         self._keepalive_s = config.legacy.keepalive_ms / 1000
         self._config = config
         self._tasks = tasks
         self._asking = asking
         self._listening = listening
-        self._events = events
-        self._streams = streams
+        self._streams = asking.streams
         self._replays = replays
         self._open_streams = open_streams
         self._channels: dict[str, _Channel] = {}
@@ -62,8 +61,12 @@ class Feed:
     ) -> web.StreamResponse:
         """Send until the client leaves, its credential expires, the session is closed or the shim stops.
 
-        Raises ShimError.
+        A client that names an event of a call's stream gets the rest of that instead. Raises ShimError.
         """
+        call = self._replays.find(session.session_id, last_event_id)
+        if call is not None and last_event_id is not None:
+            ctx.trace.rule("LM-RESUME")
+            return await self._replays.serve(call, reply, last_event_id)
         with (
             self._streams.opening(session.session_id) as stream,
             self._open_streams.ending(ctx.caller, stream.wake) as held,
@@ -73,6 +76,7 @@ class Feed:
             try:
                 carried = {event_id for _, event_id, _ in channel.kept.events} or None
                 had = await self._asking.back(session.session_id, last_event_id, carried)
+                await self._follow_ended(channel, had)
                 for event_id, message in missed:
                     ctx.trace.rule("LM-RESUME")
                     await reply.event(message, event_id)
@@ -80,7 +84,8 @@ class Feed:
                     await self._prime(channel, reply)
                 await self._run(channel, reply, had, held)
             except BaseException:
-                self._leave(channel)
+                # what was not kept for it cannot be told to a client that comes back
+                (self._leave if stream.overflown is None else self._end)(channel)
                 raise
             (self._leave if held.expired else self._end)(channel)
         return await reply.end_stream()
@@ -105,7 +110,7 @@ class Feed:
             if missed is not None:
                 return channel, missed
             self._end(channel)
-            stream.news.clear()  # a client that does not say where it was begins anew
+            stream.forget_news()  # a client that does not say where it was begins anew
         stream.stays = True
         listening = self._listening.run(ctx, session.session_id, stream)
         channel = self._channels[session.session_id] = _Channel(
@@ -117,7 +122,7 @@ class Feed:
 
     async def _prime(self, channel: _Channel, reply: Reply) -> None:
         """Give the client an id to come back with, before there is anything to say."""
-        event_id = self._events.next()
+        event_id = self._streams.ids.next()
         self._replays.add(channel.kept, event_id, None)
         await reply.prime(event_id)
 
@@ -163,7 +168,7 @@ class Feed:
                 await reply.event(message, event_id)
 
         async def say(message: bytes) -> None:
-            event_id = self._events.next()
+            event_id = self._streams.ids.next()
             self._replays.add(channel.kept, event_id, message)
             if reply is not None:
                 await reply.event(message, event_id)
@@ -174,7 +179,12 @@ class Feed:
             await self._follow(channel)
             await channel.news.tell(say, ask if reply is not None else None, had)
             while stream.news:
-                await say(stream.news.popleft())
+                await say(stream.next_news())
+            if stream.overflown is not None:
+                self._tasks.room.sink.reached[stream.overflown] += 1
+                if reply is None:
+                    return
+                raise SlowReader("more is announced than the client reads")
             await self._rest(stream, reply)
 
     async def _closed(self, session: SessionRow) -> bool:
@@ -192,6 +202,13 @@ class Feed:
                 stream.touched.pop(pk, None)
             elif not self._streams.is_open(row.client_session):
                 news.follow(row)
+
+    async def _follow_ended(self, channel: _Channel, had: Had) -> None:
+        """Look once more at tasks that ended while the client was away with their questions open."""
+        for pk in had:
+            row = await self._tasks.room.ledger.own_task(pk)
+            if row.status in TERMINAL:
+                channel.news.follow(row)
 
     async def _rest(self, stream: Open, reply: Reply | None) -> None:
         """Wait for news; a comment keeps a quiet stream alive."""

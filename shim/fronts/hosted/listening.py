@@ -5,6 +5,7 @@ import contextlib
 from dataclasses import replace
 
 from shim.clock import Clock, retry_ms
+from shim.config import Config
 from shim.fronts.hosted.sessions import resources
 from shim.fronts.hosted.streams import Open
 from shim.hub.rawjson import RawJsonError
@@ -22,7 +23,8 @@ _RETRY_MS = (1_000, 5_000, 30_000)
 class Listening:
     """Keeps the subscriptions behind GET streams."""
 
-    def __init__(self, upstream: Upstream, ledger: Ledger, clock: Clock) -> None:
+    def __init__(self, config: Config, upstream: Upstream, ledger: Ledger, clock: Clock) -> None:
+        self._config = config
         self._upstream = upstream
         self._ledger = ledger
         self._clock = clock
@@ -70,8 +72,8 @@ class Listening:
 
         async def heard(message: Notification) -> None:
             if message.method in ANNOUNCED:
-                stream.news.append(write_notification(message.method, legacy_notice(message.params)))
-                stream.wake.set()
+                notice = write_notification(message.method, legacy_notice(message.params))
+                stream.announce(notice, self._config.limits.queue_per_stream)
 
         return await self._upstream.listen(ctx, {FILTER: wanted}, heard)
 

@@ -118,13 +118,16 @@ class Replays:
         if kept.events:
             self._room.start(self._forget(kept), "forget a stream")
 
-    def lingering(self, kept: Kept, call: Call, done: Callable[[], None]) -> None:
-        """Let a call go on that nobody reads, and end it if nobody comes back for it."""
+    def lingering(self, kept: Kept, call: Call, done: Callable[[], bytes | None]) -> None:
+        """Let a call go on that nobody reads, and end it if nobody comes back for it.
+
+        `done` is told that it is over, and gives the error that it failed with, as its answer.
+        """
         self.left(kept)
         self._room.keep(call)
         self._room.start(self._linger(kept, call, done), "a call without its client")
 
-    async def _linger(self, kept: Kept, call: Call, done: Callable[[], None]) -> None:
+    async def _linger(self, kept: Kept, call: Call, done: Callable[[], bytes | None]) -> None:
         window_ms = self._config.legacy.replay_ms
         while not call.done():
             nap = asyncio.ensure_future(self._room.clock.sleep_ms(window_ms))
@@ -135,7 +138,8 @@ class Replays:
             if kept.left_ms is not None and self._room.clock.now_ms() - kept.left_ms >= window_ms:
                 call.cancel()
                 await asyncio.wait((call,))
-        done()
+        if (failed := done()) is not None:
+            self.add(kept, self._ids.next(), failed)
         self.end(kept)
 
     async def _forget(self, kept: Kept) -> None:

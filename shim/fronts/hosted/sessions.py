@@ -3,14 +3,13 @@
 import asyncio
 import uuid
 
-from shim.callers.resolve import Resolver
-from shim.clock import Clock
 from shim.config import Config
+from shim.fronts.sessions import ClientSessions
 from shim.hub import rawjson
 from shim.hub.dialect import Dialect
 from shim.ledger.protocol import Ledger
 from shim.ledger.records import SessionRow
-from shim.upstreams.base import Context, Upstream
+from shim.upstreams.base import Context
 from shim.wire.errors import invalid_params
 from shim.wire.loglevels import LEVELS
 
@@ -22,34 +21,18 @@ _RESOURCES = "resources"
 class HostedSessions:
     """Opens sessions and keeps what their clients asked of them."""
 
-    def __init__(
-        self, config: Config, ledger: Ledger, upstream: Upstream, clock: Clock, resolver: Resolver
-    ) -> None:
+    def __init__(self, config: Config, ledger: Ledger, sessions: ClientSessions) -> None:
         self._limits = config.limits
         self._ledger = ledger
-        self._upstream = upstream
-        self._clock = clock
-        self._resolver = resolver
+        self._sessions = sessions
         self._setting = asyncio.Lock()
         """Held from the reading of settings to their writing: requests of one moment lose nothing."""
 
     async def open(self, ctx: Context, init: bytes, dialect: Dialect) -> str:
         """Mint a session for the caller and give its id."""
         session_id = str(uuid.uuid4())
-        if ctx.caller.kind in {"session", "none"}:
-            ctx.caller = self._resolver.session_caller(session_id)
-            ctx.trace.caller, ctx.trace.caller_kind = ctx.caller.key, ctx.caller.kind
-        now_ms = self._clock.now_ms()
-        row = SessionRow(
-            session_id=session_id, upstream=self._upstream.name, caller=ctx.caller.key,
-            caller_kind=ctx.caller.kind, side="client", dialect=dialect.name,
-            client_name=ctx.client_name, client_version=ctx.client_version, kinds=ctx.kinds,
-            version=rawjson.string(rawjson.members(init).get("protocolVersion")) or "", init=init,
-            created_ms=now_ms, used_ms=now_ms, closed=False,
-            settings=rawjson.join({_CAPABILITIES: rawjson.join(ctx.capabilities)}),
-        )  # fmt: skip
-        await self._ledger.add_session(row)
-        ctx.trace.event("session.opened", side="client", reason="initialize")
+        settings = rawjson.join({_CAPABILITIES: rawjson.join(ctx.capabilities)})
+        await self._sessions.add(session_id, init, ctx, dialect, settings)
         return session_id
 
     async def set_level(self, session: SessionRow | None, level: str | None) -> None:

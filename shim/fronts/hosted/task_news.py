@@ -78,7 +78,7 @@ class TaskNews:
         one.row = row
         if changed and dialect.carries.announces and dialect.methods.status_notification:
             asked = () if row.status in TERMINAL else await ledger.inputs(row.pk)
-            task = with_tool_error(task_of(row, asked), self.config.legacy.tool_error_status)
+            task = with_tool_error(row, task_of(row, asked), self.config.legacy.tool_error_status)
             await say(
                 write_notification(dialect.methods.status_notification, members(write_task(dialect, task)))
             )

@@ -3,12 +3,16 @@
 import asyncio
 from collections.abc import Awaitable
 
+import structlog
 from aiohttp import web
 
 from shim.fronts.hosted.replay import Replays
-from shim.fronts.legacy_verbs import Asked
-from shim.fronts.reply import Reply
-from shim.upstreams.base import Context
+from shim.fronts.legacy_request import Asked
+from shim.upstreams.faults import fault_of
+from shim.wire.errors import internal
+from shim.wire.jsonrpc import write_error
+
+log = structlog.get_logger("shim")
 
 Work = asyncio.Task[web.StreamResponse]
 
@@ -46,7 +50,7 @@ class UnderWay:
             if kept is not None and asked.reply.resumable and not work.done():
                 asked.ctx.trace.rule("LM-RESUME")
                 lingers = True
-                self._replays.lingering(kept, work, lambda: self._over(where, work))
+                self._replays.lingering(kept, work, lambda: self._ended(where, work))
                 raise
             if not work.cancelled() or (own := asyncio.current_task()) is None or own.cancelling():
                 work.cancel()
@@ -66,15 +70,17 @@ class UnderWay:
         if work is not None:
             work.cancel()
 
-    async def resume(
-        self, ctx: Context, session_id: str, last_event_id: str | None, reply: Reply
-    ) -> web.StreamResponse | None:
-        """Send what a call's stream carried since an event; None where no call's carried it."""
-        kept = self._replays.find(session_id, last_event_id)
-        if kept is None or last_event_id is None:
+    def _ended(self, where: tuple[str, bytes], work: Work) -> bytes | None:
+        """Take it that a request is over whose client had left; give its error if it failed."""
+        self._over(where, work)
+        exc = None if work.cancelled() else work.exception()
+        if not isinstance(exc, Exception):
             return None
-        ctx.trace.rule("LM-RESUME")
-        return await self._replays.serve(kept, reply, last_event_id)
+        fault = fault_of(exc)
+        if fault is None:
+            log.error("a request failed whose client had left", exc_info=exc)
+            fault = internal()
+        return write_error(where[1], fault.code, fault.message, fault.data)
 
     def _over(self, where: tuple[str, bytes], work: Work) -> None:
         if self._work.get(where) is work:

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from aiohttp import web
 
 from shim.fronts.hosted.asking import Asking
-from shim.fronts.hosted.streams import Streams
-from shim.fronts.legacy_verbs import Asked, Verbs
+from shim.fronts.legacy_request import Asked
+from shim.fronts.legacy_verbs import Verbs
 from shim.hub import rawjson
 from shim.hub.facts import CALL
 from shim.ledger.records import AskRow, TaskRow
@@ -19,10 +19,10 @@ Handler = Callable[[Asked], Awaitable[web.StreamResponse]]
 class HostedVerbs:
     """Serves the task methods of every legacy dialect."""
 
-    def __init__(self, hub: Verbs, asking: Asking, streams: Streams) -> None:
+    def __init__(self, hub: Verbs, asking: Asking) -> None:
         self._hub = hub
         self._asking = asking
-        self._streams = streams
+        self._streams = asking.streams
         self._verbs: Mapping[str, Handler] = {
             "create": self._create,
             "get": self._get,

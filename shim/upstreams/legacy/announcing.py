@@ -14,7 +14,8 @@ from typing import Any
 from shim.clock import retry_ms
 from shim.hub import rawjson
 from shim.upstreams.base import Context, Notify, SessionLost
-from shim.upstreams.legacy.session import Gone, LegacySession, Parts
+from shim.upstreams.legacy.exchange import Gone
+from shim.upstreams.legacy.session import LegacySession, Parts
 from shim.upstreams.legacy.sessions import Sessions
 from shim.wire.errors import ShimError
 from shim.wire.jsonrpc import Notification

@@ -10,15 +10,15 @@ import aiohttp
 from shim.clock import Clock, retry_ms
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context
-from shim.upstreams.http import SSE_TYPE, Denied, Link, media_type
+from shim.upstreams.broken import Denied
+from shim.upstreams.http import Link, media_type
 from shim.wire.errors import UpstreamFault
+from shim.wire.http import LAST_EVENT_ID, OK, SSE_TYPE, UNAUTHORIZED
 from shim.wire.jsonrpc import Message, read_upstream
 
-_UNAUTHORIZED = (401, 403)
 _RECONNECT_MS = (250, 1_000, 4_000, 15_000)
 _BUSY = (409, 429)
 _DOWN = 500
-_OK = 200
 
 
 class GetStream:
@@ -90,15 +90,15 @@ class GetStream:
                 return
             headers = self._headers(ctx, SSE_TYPE)
             if self._last_event_id is not None:
-                headers.append(("Last-Event-ID", self._last_event_id))
+                headers.append((LAST_EVENT_ID, self._last_event_id))
             try:
                 response = await self._link.send("GET", headers)
                 async with response:
                     opened.set()
-                    if response.status == _OK and media_type(response.headers) == SSE_TYPE:
+                    if response.status == OK and media_type(response.headers) == SSE_TYPE:
                         attempt = 0
                         await self._read(ctx, response)
-                    elif response.status in _UNAUTHORIZED:
+                    elif response.status in UNAUTHORIZED:
                         self._authority.refused(ctx)
                         await self._unheard()
                         return

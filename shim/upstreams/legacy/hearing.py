@@ -10,7 +10,9 @@ from shim.hub.codec import SECTION_1
 from shim.hub.dialect import Dialect
 from shim.hub.facts import UPDATED
 from shim.hub.rawjson import Members
+from shim.recent import Recent
 from shim.upstreams.base import Asking, Context, Notify, Question, SessionEvents
+from shim.wire import methods
 from shim.wire.envelope import related_task_of, without_related_task
 from shim.wire.jsonrpc import Notification, Request, Response, write_error, write_result
 from shim.wire.loglevels import reaches
@@ -18,6 +20,10 @@ from shim.wire.subscriptions import ANNOUNCED
 
 CREATE_MS = 1_000
 """How long a question waits for the create that is under way: then it is one of the create itself."""
+_HELD_AT_MOST = 100
+"""Questions of one session that wait for a create; another is taken for what it seems to be now."""
+_ANNOUNCED = 1_000
+"""Questions of one session that were announced and have not come."""
 
 
 @dataclass(slots=True)
@@ -70,7 +76,7 @@ class Hearing:
         """The questions that wait for a create, each with what lets it through if that takes long."""
         self._reporting: dict[bytes, str] = {}
         """Progress token -> the upstream id of the task whose create had it."""
-        self._announced: dict[bytes, int] = {}
+        self._announced: Recent[bytes, int] = Recent(_ANNOUNCED)
         """Request id -> task, as a status notification named it before the request came."""
 
     async def hear(
@@ -97,11 +103,11 @@ class Hearing:
             await self._heard_status(message, dialect)
             return
         match message.method:
-            case "notifications/progress":
+            case methods.PROGRESS:
                 await self._heard_progress(message)
-            case "notifications/message":
+            case methods.LOGGED:
                 await self._heard_log(message, ctx if on_call else None)
-            case "notifications/cancelled":
+            case methods.CANCELLED:
                 await self._withdrawn(message.params.get("requestId", b""))
             case method if method in ANNOUNCED:
                 await self._announced_change(message)
@@ -134,7 +140,12 @@ class Hearing:
         related = related_task_of(request.params)
         if request.method == "ping":
             await self._host.say(ctx, write_result(request.id, b"{}"))
-        elif self._host.reserved and related not in self._host.tasks and not (on_call and related is None):
+        elif (
+            self._host.reserved
+            and related not in self._host.tasks
+            and not (on_call and related is None)
+            and len(self._held) < _HELD_AT_MOST
+        ):
             # the server asked before it answered the create: wait until the task is in the ledger; one
             # that the create itself asks is not held, the server may answer the create only after it
             held = _Held(ctx, request, task_pk)

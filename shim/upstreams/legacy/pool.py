@@ -8,7 +8,7 @@ holds a task, or a call that may be asked something, is not shared with a second
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import structlog
 
@@ -17,7 +17,9 @@ from shim.hub.rawjson import RawJsonError
 from shim.ledger.protocol import Ledger
 from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context
-from shim.upstreams.legacy.session import Gone, LegacySession
+from shim.upstreams.legacy.exchange import Gone
+from shim.upstreams.legacy.groups import Group, Groups
+from shim.upstreams.legacy.session import LegacySession
 from shim.wire.errors import ShimError, all_in_use, too_many
 
 log = structlog.get_logger("shim.upstreams")
@@ -35,17 +37,6 @@ class PoolLimits:
     tasks_per_session: int
     idle_ms: int
     spares: int
-
-
-@dataclass(slots=True)
-class _Group:
-    """The sessions of one (caller, kinds)."""
-
-    sessions: dict[str, LegacySession] = field(default_factory=dict)
-    opening: int = 0
-    restored: bool = False
-    heir: LegacySession | None = None
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Pool:
@@ -66,20 +57,19 @@ class Pool:
         self._clock = clock
         self._open = opener
         self._adopt = adopter
-        self._groups: dict[tuple[str, frozenset[str]], _Group] = {}
-        self._by_id: dict[str, LegacySession] = {}
+        self._groups = Groups()
         self._opening = 0
         self._warming: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
-        return len(self._by_id)
+        return len(self._groups.sessions)
 
     def __iter__(self) -> Iterator[LegacySession]:
-        return iter(self._by_id.values())
+        return iter(self._groups.sessions.values())
 
     def known(self, session_id: str) -> LegacySession | None:
         """Give a session that is at hand."""
-        return self._by_id.get(session_id)
+        return self._groups.sessions.get(session_id)
 
     @asynccontextmanager
     async def reader(self, ctx: Context, *, lost: str | None = None) -> AsyncIterator[LegacySession]:
@@ -133,11 +123,11 @@ class Pool:
 
         One that equals nobody shares it with nobody (OWN-NONE).
         """
-        group = self._group(ctx)
+        group = self._groups.of(ctx)
         if ctx.caller.kind == "none":
             return await self._new(ctx, group)
         async with group.lock:
-            if group.heir is None or group.heir.id == lost_id or group.heir.id not in self._by_id:
+            if group.heir is None or group.heir.id == lost_id or self.known(group.heir.id) is None:
                 group.heir = await self._new(ctx, group)
             return group.heir
 
@@ -146,19 +136,14 @@ class Pool:
         session.lose()
         self._forget(session)
 
-    async def sweep(self, gone: frozenset[int] = frozenset()) -> list[LegacySession]:
-        """Drop sessions that nobody used for `idle_ms`; gives them so that the caller can close them.
-
-        Tasks whose time is over hold no session: `gone`, by their ledger keys.
-        """
-        for session in self._by_id.values():
-            session.forget_tasks(gone)
+    async def sweep(self) -> list[LegacySession]:
+        """Drop sessions that nobody used for `idle_ms`; gives them so that the caller can close them."""
         before = self._clock.now_ms() - self.limits.idle_ms
-        idle = [one for one in self._by_id.values() if one.free and one.idle_since_ms < before]
+        idle = [one for one in self if one.free and one.idle_since_ms < before]
         for session in idle:
             self._forget(session)
             await session.close()
-        self._forget_empty()
+        self._groups.forget_empty()
         return idle
 
     async def close(self) -> None:
@@ -166,21 +151,18 @@ class Pool:
         for task in list(self._warming):
             task.cancel()
         await asyncio.gather(*self._warming, return_exceptions=True)
-        await asyncio.gather(*(session.close() for session in self._by_id.values()))
-
-    def _group(self, ctx: Context) -> _Group:
-        return self._groups.setdefault((ctx.caller.key, ctx.kinds), _Group())
+        await asyncio.gather(*(session.close() for session in self))
 
     async def _take(
         self, ctx: Context, fits: Callable[[LegacySession], bool], lost: str | None
     ) -> LegacySession:
-        group = self._group(ctx)
+        group = self._groups.of(ctx)
         if lost is not None:  # with one session the server has forgotten the others too, most likely
             heir = await self.heir(ctx, lost)
             return heir if fits(heir) else await self._new(ctx, group)
         if not group.restored:
             await self._restore(ctx, group)
-            group = self._groups.setdefault((ctx.caller.key, ctx.kinds), group)
+            group = self._groups.of(ctx, group)
         alone = ctx.caller.kind == "none"  # equals nobody: what is in use is in somebody else's use
         usable = (
             one for one in group.sessions.values() if not one.lost and fits(one) and (one.free or not alone)
@@ -188,7 +170,7 @@ class Pool:
         chosen = min(usable, key=_busyness, default=None)
         return chosen or await self._new(ctx, group)
 
-    async def _restore(self, ctx: Context, group: _Group) -> None:
+    async def _restore(self, ctx: Context, group: Group) -> None:
         """Take up the caller's sessions of an earlier run of the shim."""
         group.restored = True
         if ctx.caller.kind == "none":
@@ -196,15 +178,15 @@ class Pool:
         since = self._clock.now_ms() - self.limits.idle_ms
         rows = await self._ledger.sessions(ctx.caller.key, self._upstream, "pool")
         for row in rows:
-            if row.kinds == ctx.kinds and row.used_ms >= since and row.session_id not in self._by_id:
+            if row.kinds == ctx.kinds and row.used_ms >= since and self.known(row.session_id) is None:
                 session = self._adopt(row)
                 for task in await self._ledger.open_tasks(
                     upstream=self._upstream, session_id=row.session_id, limit=self.limits.per_caller
                 ):
                     session.tasks[task.upstream_task_id] = task.pk
-                self._keep(group, session)
+                self._groups.keep(group, session)
 
-    async def _new(self, ctx: Context, group: _Group, *, evicts: bool = True) -> LegacySession:
+    async def _new(self, ctx: Context, group: Group, *, evicts: bool = True) -> LegacySession:
         """Open a session; at a bound one that nothing needs makes way for it, or it is refused."""
         group.opening += 1  # before anything makes way: a group with nothing in it is forgotten
         self._opening += 1
@@ -214,42 +196,35 @@ class Pool:
         finally:
             group.opening -= 1
             self._opening -= 1
-        self._keep(group, session)
+        self._groups.keep(group, session)
         return session
 
     def _bound(self, ctx: Context, *, evicts: bool) -> None:
         """Hold the bounds, the session that is being opened counted in. Raises ClientFault."""
-        mine = sum(
-            len(one.sessions) + one.opening
-            for (key, _), one in self._groups.items()
-            if key == ctx.caller.key and ctx.caller.kind != "none"
-        )
+        mine = self._groups.count(ctx.caller.key) if ctx.caller.kind != "none" else 0
         if mine > self.limits.per_caller and not (evicts and self._evict(ctx.caller.key)):
             raise too_many(
                 "the caller's upstream sessions are all in use (sessions.per_caller): end a task or wait",
                 limit="sessions.per_caller",
                 retry_after_s=1,
             )
-        if len(self._by_id) + self._opening > self.limits.total and not (evicts and self._evict(None)):
+        if len(self) + self._opening > self.limits.total and not (evicts and self._evict(None)):
             raise all_in_use(
                 "all upstream sessions are in use (sessions.total): wait",
                 limit="sessions.total",
                 retry_after_s=1,
             )
 
-    def _keep(self, group: _Group, session: LegacySession) -> None:
-        group.sessions[session.id] = session
-        self._by_id[session.id] = session
-
     def give_back(self, caller_kind: str, session: LegacySession) -> None:
         """Take a session back; one of a caller that equals nobody is not used a second time (OWN-NONE)."""
         session.idle_since_ms = self._clock.now_ms()
+        self._ledger.touch_session(session.id, session.idle_since_ms)
         if caller_kind == "none" and session.free:
             self._retire(session)
 
     def _evict(self, caller: str | None) -> bool:
         """Drop the session, of a caller or of anyone, that was idle for longest; False if there is none."""
-        idle = [one for one in self._by_id.values() if one.free and caller in {None, one.row.caller}]
+        idle = [one for one in self if one.free and caller in {None, one.row.caller}]
         if idle:
             self._retire(min(idle, key=lambda one: one.idle_since_ms))
         return bool(idle)
@@ -265,21 +240,14 @@ class Pool:
         await self._ledger.close_session(session.id)
 
     def _forget(self, session: LegacySession) -> None:
-        self._by_id.pop(session.id, None)
+        self._groups.forget(session)
         session.drop()
-        for group in self._groups.values():
-            if group.sessions.pop(session.id, None) is not None:
-                break
-        if len(self._groups) > self.limits.total:
-            self._forget_empty()
-
-    def _forget_empty(self) -> None:
-        """Forget the callers that have no session: what one has of lost ones stays in memory with it."""
-        self._groups = {key: one for key, one in self._groups.items() if one.sessions or one.opening}
+        if len(self._groups.by_caller) > self.limits.total:
+            self._groups.forget_empty()
 
     def _warm(self, ctx: Context) -> None:
         """Keep a spare ready, so that the caller's next create costs one upstream request."""
-        group = self._group(ctx)
+        group = self._groups.of(ctx)
         room = self.limits.tasks_per_session
         spare = sum(1 for one in group.sessions.values() if not one.leased and one.load < room)
         if spare + group.opening >= self.limits.spares or ctx.caller.kind == "none":
@@ -290,7 +258,7 @@ class Pool:
 
     async def _spare(self, ctx: Context) -> None:
         try:
-            await self._new(ctx, self._group(ctx), evicts=False)
+            await self._new(ctx, self._groups.of(ctx), evicts=False)
         except (ShimError, Gone, RawJsonError, TimeoutError):
             pass  # a spare is a courtesy; the create that needs one reports
         except Exception:

@@ -1,23 +1,9 @@
 """What a legacy server means by a refusal: most of it stands in prose only."""
 
 from shim.hub import rawjson
-from shim.wire.errors import UpstreamFault
+from shim.upstreams.faults import code
+from shim.wire.errors import INVALID_PARAMS, UpstreamFault
 from shim.wire.jsonrpc import Response
-
-_INVALID_PARAMS = -32602
-
-
-def as_fault(response: Response) -> UpstreamFault:
-    """Turn an upstream's error about a task into ours: it is never "not found" by itself (OWN-CHECK)."""
-    error = rawjson.members(response.error or b"{}")
-    message = rawjson.string(error.get("message")) or "no reason given"
-    return UpstreamFault(-32603, f"the upstream refused: {message}", 502)
-
-
-def code(error: bytes) -> int | None:
-    """Give the code of a JSON-RPC error; None where there is none."""
-    said = rawjson.decode(rawjson.members(error).get("code", b"null"))
-    return said if isinstance(said, int) else None
 
 
 def unknown(answer: object) -> bool:
@@ -25,7 +11,7 @@ def unknown(answer: object) -> bool:
     return (
         isinstance(answer, Response)
         and answer.error is not None
-        and code(answer.error) == _INVALID_PARAMS
+        and code(answer.error) == INVALID_PARAMS
         and not not_yet(answer.error)
     )
 
@@ -33,11 +19,11 @@ def unknown(answer: object) -> bool:
 def not_yet(error: bytes) -> bool:
     """Tell "not completed yet" from "unknown": both are -32602, only the prose differs."""
     message = (rawjson.string(rawjson.members(error).get("message")) or "").lower()
-    return code(error) == _INVALID_PARAMS and ("not completed" in message or "not yet" in message)
+    return code(error) == INVALID_PARAMS and ("not completed" in message or "not yet" in message)
 
 
 def taken(status: int) -> bool:
     """Tell whether a server took a message; one that is down did not refuse it. Raises UpstreamFault."""
     if status >= 500:  # noqa: PLR2004 - a server error: it is said again later
-        raise UpstreamFault(-32603, f"the upstream answered {status}", 502)
+        raise UpstreamFault(f"the upstream answered {status}")
     return status < 400  # noqa: PLR2004 - any 2xx will do (NOTIFY)

@@ -1,4 +1,4 @@
-"""One upstream session: requests over it, and the streams of it.
+"""One upstream session: what lives in it, requests over it, and the streams of it.
 
 Every JSON-RPC id and progress token that leaves here is the shim's own (IDS): a server that sees one
 twice on a session crosses answers.
@@ -9,8 +9,8 @@ import contextlib
 import dataclasses
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
-import aiohttp
 from msgspec.structs import replace
 
 from shim.clock import Clock
@@ -20,43 +20,28 @@ from shim.hub.rawjson import Members
 from shim.ledger.records import SessionRow
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context, SessionEvents, SessionLost
-from shim.upstreams.http import (
-    ACCEPT,
-    JSON_TYPE,
-    SSE_TYPE,
-    Interrupted,
-    Link,
-    denied,
-    media_type,
-)
+from shim.upstreams.http import Link, odd_answer
+from shim.upstreams.legacy.exchange import Exchange, Gone
 from shim.upstreams.legacy.get_stream import GetStream
 from shim.upstreams.legacy.hearing import Call, Hearing
 from shim.upstreams.legacy.refusals import taken
 from shim.wire.envelope import with_progress_token
-from shim.wire.era import LEGACY_VERSIONS, Era
+from shim.wire.era import LEGACY_VERSIONS
 from shim.wire.errors import UpstreamFault
+from shim.wire.http import SESSION_ID
 from shim.wire.ids import IdMaker
 from shim.wire.jsonrpc import (
     Message,
     Notification,
     Response,
-    read_upstream,
     write_notification,
     write_request,
 )
+from shim.wire.methods import CANCELLED
 from shim.wire.tracing import traced
-
-_UNAUTHORIZED = (401, 403)
-_GONE = (400, 404)
-_OK = 200
-
 
 NO_SESSION = "no-session:"
 """Begins the name of a session with a server that gave it no id."""
-
-
-class Gone(Exception):
-    """The server answered as if it did not know the session."""
 
 
 @dataclass(slots=True)
@@ -93,10 +78,11 @@ class LegacySession:
         self.lost = False
         self.idle_since_ms = parts.clock.now_ms()
         self._parts = parts
+        self._exchange = Exchange(parts.link, parts.authority, self.wire_id, row.version)
         self._hearing = Hearing(self, parts.events, parts.dialect, parts.clock, self._announced)
         self._stream = GetStream(
             self.id[:8], parts.link, parts.authority, parts.clock,
-            headers=self._headers, heard=self._heard, unheard=self._unheard,
+            headers=self._exchange.headers, heard=self._heard, unheard=self._unheard,
         )  # fmt: skip
         self._level: str | None = None
         """The level of log messages that the server was asked for last."""
@@ -110,25 +96,27 @@ class LegacySession:
         rid = parts.ids.next()
         name = f"{NO_SESSION}{rawjson.string(rid)}"
         blank = cls(parts, _blank(name))
+        exchange, hear = blank._exchange, partial(blank._hearing.hear, ctx, task_pk=None, on_call=True)
         with parts.link.counting("initialize"):
             async with (
                 parts.link.in_time(patient=False),
-                await blank._post(ctx, write_request(rid, "initialize", params), patient=False) as response,
+                await exchange.send(ctx, write_request(rid, "initialize", params), patient=False) as response,
             ):
-                session_id = response.headers.get("Mcp-Session-Id") or name
+                session_id = response.headers.get(SESSION_ID) or name
                 try:
-                    answer = await blank._answer(ctx, response, rid, None)
+                    answer = await exchange.answer(ctx, response, rid, hear)
                 except Gone:
                     parts.link.doubt("initialize was refused")
-                    raise UpstreamFault(
-                        -32603, f"the upstream answered initialize with {response.status}", 502
-                    ) from None
+                    raise odd_answer(response) from None
         if answer.result is None:
             parts.link.doubt("initialize was refused")
-            raise UpstreamFault(-32603, "the upstream refused initialize", 502)
+            raise UpstreamFault("the upstream refused initialize")
         version = rawjson.string(rawjson.members(answer.result).get("protocolVersion"))
         if version not in LEGACY_VERSIONS:
-            raise UpstreamFault(-32603, f"the upstream negotiated the unknown version {version!r}", 502)
+            raise UpstreamFault(
+                f"the upstream negotiated the unknown version {version!r}",
+                recorded="the upstream negotiated an unknown version",
+            )
         return cls(parts, replace(blank.row, session_id=session_id, version=version, init=answer.result))
 
     @classmethod
@@ -146,10 +134,10 @@ class LegacySession:
         """Tasks that live here or are about to."""
         return len(self.tasks) + self.reserved
 
-    def forget_tasks(self, gone: frozenset[int]) -> None:
+    def forget_tasks(self, ended: set[int]) -> None:
         """Take it that these tasks, by their ledger keys, live nowhere any more."""
-        if gone and not gone.isdisjoint(self.tasks.values()):
-            self.tasks = {name: pk for name, pk in self.tasks.items() if pk not in gone}
+        if not ended.isdisjoint(self.tasks.values()):
+            self.tasks = {name: pk for name, pk in self.tasks.items() if pk not in ended}
 
     @property
     def free(self) -> bool:
@@ -183,9 +171,10 @@ class LegacySession:
         try:
             with self._parts.link.counting(method) as counted:
                 async with self._parts.link.in_time(patient=patient):
-                    response = await self._post(sender, write_request(rid, method, params), patient=patient)
-                    async with response:
-                        answer = await self._answer(ctx, response, rid, task_pk)
+                    message = write_request(rid, method, params)
+                    async with await self._exchange.send(sender, message, patient=patient) as response:
+                        hear = partial(self._hearing.hear, ctx, task_pk=task_pk, on_call=task_pk is None)
+                        answer = await self._exchange.answer(ctx, response, rid, hear)
                 if answer.error is not None:
                     counted.outcome = "error"
                 return answer
@@ -218,7 +207,7 @@ class LegacySession:
 
     async def cancel_request(self, ctx: Context, request_id: bytes) -> None:
         """Tell the server that nobody waits for a request any more; failures change nothing."""
-        await self.say(ctx, write_notification("notifications/cancelled", {"requestId": request_id}))
+        await self.say(ctx, write_notification(CANCELLED, {"requestId": request_id}))
 
     async def say(self, ctx: Context, message: bytes) -> None:
         """Send a notification or a response; failures change nothing."""
@@ -234,20 +223,11 @@ class LegacySession:
 
     async def post(self, ctx: Context, message: bytes) -> int:
         """Send a notification or a response; give the HTTP status. Raises Gone, Denied, UpstreamFault."""
-        response = await self._post(ctx, message, patient=False)
-        async with response:
-            if response.status in _UNAUTHORIZED:
-                self._parts.authority.refused(ctx)
-                raise await denied(self._parts.link, response)
-            if response.status in _GONE:
-                raise Gone(str(response.status))
-            return response.status
+        return await self._exchange.post(ctx, message)
 
     async def delete(self, ctx: Context) -> None:
         """End the session on the server."""
-        with contextlib.suppress(UpstreamFault):
-            response = await self._parts.link.send("DELETE", self._headers(ctx))
-            response.release()
+        await self._exchange.delete(ctx)
 
     async def open_stream(self, ctx: Context) -> None:
         """Open the GET stream and return once its headers are in; keeps it open from then on (ML-STREAMS)."""
@@ -294,53 +274,6 @@ class LegacySession:
         if self._parts.announced is not None:
             await self._parts.announced(self, message)
 
-    def _headers(self, ctx: Context, accept: str = ACCEPT) -> list[tuple[str, str]]:
-        headers = [("Accept", accept), ("Content-Type", JSON_TYPE), *self._parts.authority.headers(ctx)]
-        if self.row.version:
-            headers.append(("MCP-Protocol-Version", self.row.version))
-        if self.wire_id:
-            headers.append(("Mcp-Session-Id", self.wire_id))
-        return headers
-
-    async def _post(self, ctx: Context, body: bytes, *, patient: bool) -> aiohttp.ClientResponse:
-        response = await self._parts.link.send("POST", self._headers(ctx), body, patient=patient)
-        if response.status < 300:  # noqa: PLR2004 - a 2xx
-            self._parts.authority.accepted(ctx)
-        return response
-
-    async def _answer(
-        self, ctx: Context, response: aiohttp.ClientResponse, rid: bytes, task_pk: int | None
-    ) -> Response:
-        link = self._parts.link
-        if response.status in _UNAUTHORIZED:
-            self._parts.authority.refused(ctx)
-            raise await denied(link, response)
-        kind = media_type(response.headers)
-        if response.status == _OK and kind == SSE_TYPE:
-            async for frame in link.frames(response):
-                if not frame.data:
-                    continue
-                message = read_upstream(frame.data)
-                if isinstance(message, Response) and message.id == rid:
-                    if message.error is not None:
-                        link.judge(Era.LEGACY, response.status, frame.data)
-                    return message
-                await self._hearing.hear(ctx, message, task_pk, on_call=task_pk is None)
-            raise Interrupted(-32603, "the upstream's stream ended without the answer", 502)
-        body = await link.read(response)
-        if response.status == _GONE[1] or (response.status == _GONE[0] and _blames_session(body)):
-            raise Gone(str(response.status))
-        if kind != JSON_TYPE:
-            raise UpstreamFault(
-                -32603, f"the upstream answered {response.status} with {kind or 'no media type'}", 502
-            )
-        message = read_upstream(body)
-        if isinstance(message, Response) and message.error is not None:
-            link.judge(Era.LEGACY, response.status, body)
-        if not isinstance(message, Response) or message.id not in {rid, None}:
-            raise UpstreamFault(-32603, "the upstream answered another request", 502)
-        return message
-
     async def _unheard(self) -> None:
         """Tell that the stream stays closed until the caller comes with a credential."""
         for pk in list(self.tasks.values()):
@@ -349,11 +282,6 @@ class LegacySession:
     async def _heard(self, ctx: Context, message: Message) -> None:
         """Take up what came on the GET stream."""
         await self._hearing.hear(ctx, message, None, on_call=False)
-
-
-def _blames_session(body: bytes) -> bool:
-    """Tell whether a 400 is about the session: servers say it in prose only."""
-    return b"ession" in body[:2_000]
 
 
 def _blank(name: str) -> SessionRow:

@@ -11,18 +11,22 @@ from shim.callers.caller import Caller, Kind
 from shim.ledger.protocol import Ledger
 from shim.ledger.records import SessionRow, TaskRow
 from shim.upstreams.base import Context, SessionLost, TaskGone, TaskUnknown
+from shim.upstreams.legacy.exchange import Gone
 from shim.upstreams.legacy.pool import Pool, PoolLimits
 from shim.upstreams.legacy.refusals import unknown
-from shim.upstreams.legacy.session import Gone, LegacySession, Parts
+from shim.upstreams.legacy.session import LegacySession, Parts
 from shim.wire.envelope import initialize_params
+from shim.wire.era import LEGACY_VERSIONS
 from shim.wire.errors import UpstreamFault
 from shim.wire.jsonrpc import write_notification
+from shim.wire.methods import INITIALIZED
 
 T = TypeVar("T")
 
-REMEMBERED = 10_000
-"""Sessions of clients, and catalogues of callers, that are kept at hand."""
-_LATEST = "2025-11-25"
+_REMEMBERED = 10_000
+"""Sessions of clients that are kept at hand."""
+_LEFT_AT_ONCE = 100
+"""Sessions of an earlier run that one sweep closes at most."""
 
 
 class Sessions:
@@ -59,7 +63,7 @@ class Sessions:
         if stored is None or stored.closed:
             raise SessionLost
         session = self._driven[session_id] = LegacySession(self._parts, stored)
-        if len(self._driven) > REMEMBERED:
+        if len(self._driven) > _REMEMBERED:
             _, old = self._driven.popitem(last=False)
             await old.close()
         return session
@@ -84,7 +88,7 @@ class Sessions:
         try:
             return await send(session)
         except Gone:
-            raise UpstreamFault(-32603, "the upstream answers 404 on a living session", 502) from None
+            raise UpstreamFault("the upstream answers 404 on a living session") from None
 
     async def on_task(
         self,
@@ -140,12 +144,14 @@ class Sessions:
         elif (driven := self._driven.get(row.session_id or "")) is not None:
             driven.tasks.pop(row.upstream_task_id, None)
 
-    async def sweep(self, gone: frozenset[int], *, delete: bool) -> None:
-        """Drop idle sessions; the server is told only if the operator wants it."""
-        for session in self._driven.values():
-            session.forget_tasks(gone)
-        await self._let_go_of_driven()
-        for session in await self.pool.sweep(gone):
+    async def sweep(self, *, delete: bool) -> None:
+        """Drop idle sessions without an open task; the server is told only if the operator wants it."""
+        await self._forget_ended()
+        before_ms = self._parts.clock.now_ms() - self.pool.limits.idle_ms
+        await self._let_go_of_driven(before_ms)
+        unused = await self._ledger.unused_sessions(self._name, before_ms, limit=_LEFT_AT_ONCE)
+        left = [LegacySession(self._parts, row) for row in unused if not self._at_hand(row.session_id)]
+        for session in (*await self.pool.sweep(), *left):
             await self._ledger.close_session(session.id)
             if delete and session.wire_id is not None:
                 caller = Caller(session.row.caller, cast("Kind", session.row.caller_kind))
@@ -153,12 +159,22 @@ class Sessions:
                 if not self._parts.authority.waiting(ctx):
                     await session.delete(ctx)
 
-    async def _let_go_of_driven(self) -> None:
-        """Forget the sessions of clients that nobody used lately: who comes back finds them in the ledger."""
-        before_ms = self._parts.clock.now_ms() - self.pool.limits.idle_ms
+    async def _forget_ended(self) -> None:
+        """Let tasks that have ended hold no session, by whatever way they ended."""
+        sessions = (*self.pool, *self._driven.values())
+        held = {pk for session in sessions for pk in session.tasks.values()}
+        ended = held - await self._ledger.open_among(tuple(held)) if held else held
+        for session in sessions:
+            session.forget_tasks(ended)
+
+    async def _let_go_of_driven(self, before_ms: int) -> None:
+        """Forget the sessions of clients that nobody used since: who comes back finds them in the ledger."""
         for session in [one for one in self._driven.values() if one.free and one.idle_since_ms < before_ms]:
             del self._driven[session.id]
             await session.close()
+
+    def _at_hand(self, session_id: str) -> bool:
+        return self.pool.known(session_id) is not None or session_id in self._driven
 
     async def close(self) -> None:
         """Close the shim's own streams."""
@@ -168,7 +184,7 @@ class Sessions:
 
     async def _open(self, ctx: Context) -> LegacySession:
         now_ms = self._parts.clock.now_ms()
-        params = initialize_params(ctx.client_name, ctx.client_version, ctx.capabilities, _LATEST)
+        params = initialize_params(ctx.client_name, ctx.client_version, ctx.capabilities, LEGACY_VERSIONS[0])
         if not self._handshake:
             return LegacySession.without(self._parts)
         session = await LegacySession.handshake(self._parts, ctx, params)
@@ -181,13 +197,13 @@ class Sessions:
         if session.wire_id is not None:
             await self._ledger.add_session(session.row)
         try:
-            await session.post(ctx, write_notification("notifications/initialized", {}))
+            await session.post(ctx, write_notification(INITIALIZED, {}))
             if ctx.kinds:
                 await session.open_stream(ctx)
         except Gone:
             await self._ledger.close_session(session.id)
             fault = "the upstream forgot a session while it was being opened: has it several instances?"
-            raise UpstreamFault(-32603, fault, 502) from None
+            raise UpstreamFault(fault) from None
         ctx.trace.event("session.opened", side="upstream", reason="pool")
         return session
 

@@ -1,34 +1,30 @@
 """Speaks to a legacy server in its dialect: what the verbs want, as requests over the right session."""
 
 import contextlib
-from collections.abc import Mapping
-from functools import partial
 
 from shim.hub import rawjson
-from shim.hub.codec import SECTION_1, Reading, TaskUnknownError, read_create, read_task
+from shim.hub.codec import SECTION_1, Reading, TaskUnknownError, read_task
 from shim.hub.dialect import Dialect
+from shim.hub.facts import CALL
 from shim.hub.rawjson import Members
 from shim.ledger.protocol import Ledger
 from shim.ledger.records import InputRow, TaskRow
-from shim.recent import Recent
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Answered, Context, Created, Facts, Notify, NotYet, SessionLost, TaskUnknown
-from shim.upstreams.http import Interrupted
+from shim.upstreams.faults import as_fault, code
 from shim.upstreams.legacy.announcing import Announcements
+from shim.upstreams.legacy.creates import ATTEMPTS, Creates, forgotten, run_once
+from shim.upstreams.legacy.exchange import Gone
 from shim.upstreams.legacy.pool import Pool, PoolLimits
-from shim.upstreams.legacy.refusals import as_fault, code, not_yet, taken, unknown
-from shim.upstreams.legacy.session import Gone, LegacySession, Parts
-from shim.upstreams.legacy.sessions import REMEMBERED, Sessions
-from shim.upstreams.legacy.tools import Catalog
+from shim.upstreams.legacy.refusals import not_yet, taken, unknown
+from shim.upstreams.legacy.session import LegacySession, Parts
+from shim.upstreams.legacy.sessions import Sessions
+from shim.upstreams.legacy.tools import Catalogs
 from shim.wire.envelope import offers_task_calls, with_related_task
-from shim.wire.errors import METHOD_NOT_FOUND, UpstreamFault, outcome_unknown, unknown_session
+from shim.wire.errors import METHOD_NOT_FOUND, UpstreamFault
 from shim.wire.jsonrpc import Notification, Response, write_notification, write_result
+from shim.wire.methods import CANCELLED, RUN
 from shim.wire.subscriptions import LIST_OF, read_filter
-
-_RUN = ("tools/call", "prompts/get", "resources/read")
-"""What runs something on the server, which may ask and report on the way."""
-_ATTEMPTS = 3
-"""On the session at hand, on the one that takes its place, and on a new one if that is lost as well."""
 
 
 class LegacyUpstream:
@@ -41,19 +37,17 @@ class LegacyUpstream:
         parts: Parts,
         ledger: Ledger,
         limits: PoolLimits,
+        catalogs: Catalogs,
         *,
-        overrides: Mapping[str, str],
-        pages: int,
-        tools: int,
         sessions: bool = True,
     ) -> None:
         self.name = name
         self.has_sessions = sessions
         self.dialect = dialect
         self.parts = parts
-        self._new_catalog = partial(Catalog, overrides, pages=pages, tools=tools)
-        self._catalogs: Recent[tuple[str, frozenset[str]], Catalog] = Recent(REMEMBERED)
+        self._catalogs = catalogs
         self._sessions = Sessions(name, parts, ledger, limits, handshake=sessions)
+        self._creates = Creates(dialect, self._sessions, catalogs)
         self._announcements = Announcements(self._sessions, parts)
         parts.announced = self._announced
 
@@ -87,23 +81,23 @@ class LegacyUpstream:
 
         One that may be asked something, or that is logged about, has it to itself.
         """
-        alone = method in _RUN and (bool(ctx.kinds) or ctx.log_level is not None)
+        alone = method in RUN and (bool(ctx.kinds) or ctx.log_level is not None)
         borrow = self.pool.leased if alone else self.pool.reader
 
         async def send(session: LegacySession) -> Response:
-            if method == "tools/call":
-                return await self._run(ctx, session, method, params)
-            if method in _RUN:
+            if method == CALL:
+                return await run_once(ctx, session, method, params)
+            if method in RUN:
                 await session.set_level(ctx)
-            return await session.request(ctx, method, params, patient=True, reports=method in _RUN)
+            return await session.request(ctx, method, params, patient=True, reports=method in RUN)
 
         lost = None
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             async with borrow(ctx, lost=lost) as session:
                 lost = session.id
                 with contextlib.suppress(SessionLost):  # a 404 came before any byte of an answer: nothing ran
                     return await self._sessions.on(ctx, session, send)
-        raise _gone()
+        raise forgotten()
 
     async def listen(self, ctx: Context, params: Members, heard: Notify) -> bool:
         """Listen on a session's own stream, with a subscription to each resource (ML-LISTEN)."""
@@ -112,7 +106,7 @@ class LegacyUpstream:
 
     async def tool_support(self, ctx: Context, tool: str) -> str:
         """Tell a tool's task support, from the operator, the dialect, or the caller's tools/list."""
-        catalog = self._catalog(ctx)
+        catalog = self._catalogs.of(ctx)
         if self.dialect.tool_support != "listed":
             return catalog.override(tool) or self.dialect.tool_support
         support = await catalog.support(tool, lambda params: self.plain(ctx, "tools/list", params))
@@ -135,75 +129,7 @@ class LegacyUpstream:
         self, ctx: Context, params: Members, ttl_ms: int | None, *, session_id: str | None = None
     ) -> Created | Answered:
         """Send the call as a task, on the client's own session or on one that has room for it."""
-        method, body = self.dialect.create_request(params, ttl_ms)
-        if session_id is not None:
-            return await self._create_driven(ctx, method, body, session_id)
-        session, response = await self._create_on_pool(ctx, method, body)
-        made = self._made(ctx, response, session)
-        if isinstance(made, Answered) or made.session_id is None:
-            self.pool.unreserve(ctx, session)
-            await session.release_held()
-        return made
-
-    async def _create_driven(
-        self, ctx: Context, method: str, body: Members, session_id: str
-    ) -> Created | Answered:
-        """Send a create on the client's own session; the client opens another if that one is lost."""
-        try:
-            session = await self._sessions.driven(session_id)
-            session.reserved += 1
-            try:
-                response = await self._sessions.on(
-                    ctx, session, lambda one: self._run(ctx, one, method, body)
-                )
-            finally:
-                session.reserved -= 1
-        except SessionLost:
-            raise unknown_session() from None
-        return self._made(ctx, response, session)
-
-    async def _create_on_pool(
-        self, ctx: Context, method: str, body: Members
-    ) -> tuple[LegacySession, Response]:
-        """Send a create; once more on a new session if the first was lost before it answered."""
-
-        async def send(session: LegacySession) -> Response:
-            return await self._run(ctx, session, method, body)
-
-        lost = None
-        for _ in range(_ATTEMPTS):
-            session = await self.pool.reserve(ctx, lost=lost)
-            try:
-                return session, await self._sessions.on(ctx, session, send)
-            except SessionLost:
-                self.pool.unreserve(ctx, session)
-                lost = session.id
-            except BaseException:
-                self.pool.unreserve(ctx, session)
-                await session.release_held()
-                raise
-        raise _gone()
-
-    async def _run(self, ctx: Context, session: LegacySession, method: str, params: Members) -> Response:
-        """Send a call that must not run twice: one that was cut off may have run (ML-SESSION-LOST)."""
-        await session.set_level(ctx)
-        try:
-            return await session.request(ctx, method, params, patient=True, reports=True)
-        except Interrupted as exc:
-            ctx.trace.event("upstream.invalid", rule="ML-SESSION-LOST", detail="cut off mid-flight")
-            raise outcome_unknown() from exc
-
-    def _made(self, ctx: Context, response: Response, session: LegacySession) -> Created | Answered:
-        reading = None
-        if response.result is not None:
-            reading = read_create(self.dialect, rawjson.members(response.result))
-        if reading is None:
-            if response.error is not None:
-                self._catalog(ctx).changed()  # the refusal may be about tasks
-            return Answered(response)
-        if ctx.progress_token is not None and response.id is not None:
-            session.reports(response.id, reading.task.task_id)
-        return Created(reading, session.id if session.wire_id else None, reading.task.meta)
+        return await self._creates.create(ctx, params, ttl_ms, session_id=session_id)
 
     async def keep(self, row: TaskRow) -> None:
         """Bind the task that is in the ledger now to its session."""
@@ -237,9 +163,7 @@ class LegacyUpstream:
     async def get(self, ctx: Context, row: TaskRow) -> Reading:
         """Read the task's state."""
         params = self.dialect.naming(row.upstream_task_id)
-        response = await self._sessions.on_task(
-            ctx, row, lambda session: session.request(ctx, self.dialect.methods.get, params)
-        )
+        response = await self._on_task(ctx, row, self.dialect.methods.get, params)
         if response.result is None:
             raise as_fault(response)
         try:
@@ -269,7 +193,7 @@ class LegacyUpstream:
 
     async def abandon_result(self, ctx: Context, row: TaskRow, request_id: bytes) -> None:
         """Send `notifications/cancelled` for a tasks/result (ML-INPUT). Raises UpstreamFault."""
-        message = write_notification("notifications/cancelled", {"requestId": request_id})
+        message = write_notification(CANCELLED, {"requestId": request_id})
         with contextlib.suppress(Gone, SessionLost):  # the stream went with its session
             taken(await (await self._sessions.of(ctx, row)).post(ctx, message))
 
@@ -278,10 +202,7 @@ class LegacyUpstream:
         method = self.dialect.methods.cancel
         if not method:
             return False
-        params = self.dialect.naming(row.upstream_task_id)
-        response = await self._sessions.on_task(
-            ctx, row, lambda session: session.request(ctx, method, params)
-        )
+        response = await self._on_task(ctx, row, method, self.dialect.naming(row.upstream_task_id))
         if response.error is not None:
             if code(response.error) == METHOD_NOT_FOUND:
                 return False
@@ -305,12 +226,10 @@ class LegacyUpstream:
         """Free the task's place in its session."""
         self._sessions.free(row)
 
-    async def sweep(self, gone: frozenset[int] = frozenset(), *, delete: bool) -> None:
+    async def sweep(self, *, delete: bool) -> None:
         """Drop idle sessions; the server is told only if the operator wants it."""
-        await self._sessions.sweep(gone, delete=delete)
-        before_ms = self.parts.clock.ticks_ms() - self._sessions.pool.limits.idle_ms
-        for key in [key for key, one in self._catalogs.items() if one.used_ms < before_ms]:
-            del self._catalogs[key]
+        await self._sessions.sweep(delete=delete)
+        self._catalogs.sweep(self.pool.limits.idle_ms)
 
     async def close(self) -> None:
         """Close the shim's own streams."""
@@ -322,29 +241,17 @@ class LegacyUpstream:
         if not method:
             return False
         params = self.dialect.answering(row.upstream_task_id, {asked.key: asked.response or b"{}"})
-        response = await self._sessions.on_task(
-            ctx, row, lambda session: session.request(ctx, method, params)
-        )
-        return response.error is None
+        return (await self._on_task(ctx, row, method, params)).error is None
+
+    async def _on_task(self, ctx: Context, row: TaskRow, method: str, params: Members) -> Response:
+        return await self._sessions.on_task(ctx, row, lambda session: session.request(ctx, method, params))
 
     async def _announced(self, session: LegacySession, message: Notification) -> None:
         if LIST_OF.get(message.method) == "toolsListChanged":
-            self._catalogs.pop((session.row.caller, session.row.kinds), None)
+            self._catalogs.forget(session.row.caller, session.row.kinds)
         await self._announcements.announce(session, message)
 
     def _has_tasks(self, session: LegacySession) -> bool:
         if self.dialect.tool_support != "listed":
             return True
         return offers_task_calls(rawjson.join(session.init))
-
-    def _catalog(self, ctx: Context) -> Catalog:
-        key = (ctx.caller.key, ctx.kinds)
-        catalog = self._catalogs.get(key)
-        if catalog is None:
-            catalog = self._catalogs[key] = self._new_catalog()
-        catalog.used_ms = self.parts.clock.ticks_ms()
-        return catalog
-
-
-def _gone() -> UpstreamFault:
-    return UpstreamFault(-32603, "the upstream forgot a session that it had just opened", 502)

@@ -2,13 +2,19 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
+from shim.clock import Clock
 from shim.hub import rawjson
 from shim.hub.rawjson import Members
+from shim.recent import Recent
+from shim.upstreams.base import Context
 from shim.upstreams.support import override
 from shim.wire.errors import UpstreamFault
 from shim.wire.jsonrpc import Response
 
+REMEMBERED = 10_000
+"""Callers whose tools are kept at hand."""
 FORBIDDEN = "forbidden"
 _KNOWN = ("required", "optional")
 
@@ -60,7 +66,7 @@ class Catalog:
         for _ in range(self._pages):
             response = await page(params)
             if response.result is None:
-                raise UpstreamFault(-32603, "the upstream refused tools/list", 502)
+                raise UpstreamFault("the upstream refused tools/list")
             result = rawjson.members(response.result)
             tools = rawjson.decode(result.get("tools", b"[]"))
             for tool in tools if isinstance(tools, list) else ():
@@ -75,6 +81,37 @@ class Catalog:
         else:
             self.cut = "limits.pages"
         return support
+
+
+class Catalogs:
+    """The catalogues of all callers: one for each caller and set of question kinds."""
+
+    def __init__(self, overrides: Mapping[str, str], *, pages: int, tools: int, clock: Clock) -> None:
+        self._new = partial(Catalog, overrides, pages=pages, tools=tools)
+        self._clock = clock
+        self._catalogs: Recent[tuple[str, frozenset[str]], Catalog] = Recent(REMEMBERED)
+
+    def __len__(self) -> int:
+        return len(self._catalogs)
+
+    def of(self, ctx: Context) -> Catalog:
+        """Give a caller's."""
+        key = (ctx.caller.key, ctx.kinds)
+        catalog = self._catalogs.get(key)
+        if catalog is None:
+            catalog = self._catalogs[key] = self._new()
+        catalog.used_ms = self._clock.ticks_ms()
+        return catalog
+
+    def forget(self, caller: str, kinds: frozenset[str]) -> None:
+        """Take it that a caller's tools changed."""
+        self._catalogs.pop((caller, kinds), None)
+
+    def sweep(self, idle_ms: int) -> None:
+        """Forget those that nobody asked for lately."""
+        before_ms = self._clock.ticks_ms() - idle_ms
+        for key in [key for key, one in self._catalogs.items() if one.used_ms < before_ms]:
+            del self._catalogs[key]
 
 
 def _take(tool: object, support: dict[str, str]) -> None:

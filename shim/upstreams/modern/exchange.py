@@ -11,18 +11,27 @@ from shim.clock import Clock
 from shim.hub.rawjson import Members, RawJsonError
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context, Notify
-from shim.upstreams.http import ACCEPT, JSON_TYPE, SSE_TYPE, Interrupted, Link, denied, media_type
+from shim.upstreams.broken import Interrupted
+from shim.upstreams.http import Link, denied, media_type, odd_answer
 from shim.wire.era import MODERN_VERSIONS, Era
 from shim.wire.errors import UpstreamFault
 from shim.wire.headers import encode_value, mirrored
+from shim.wire.http import (
+    ACCEPT,
+    JSON_TYPE,
+    MCP_METHOD,
+    MCP_NAME,
+    PROTOCOL_VERSION,
+    SERVER_ERROR,
+    SSE_TYPE,
+    UNAUTHORIZED,
+)
 from shim.wire.ids import IdMaker
 from shim.wire.jsonrpc import Notification, Response, read_upstream, write_request
 from shim.wire.loglevels import reaches
+from shim.wire.methods import LOGGED, PROGRESS
 from shim.wire.modern import modern_params
 from shim.wire.tracing import traced
-
-_UNAUTHORIZED = (401, 403)
-_SERVER_ERROR = 500
 
 
 @dataclass(slots=True)
@@ -83,17 +92,17 @@ class Exchange:
         headers = [
             ("Accept", ACCEPT),
             ("Content-Type", JSON_TYPE),
-            ("MCP-Protocol-Version", MODERN_VERSIONS[0]),
-            ("Mcp-Method", method),
+            (PROTOCOL_VERSION, MODERN_VERSIONS[0]),
+            (MCP_METHOD, method),
         ]
         if (name := mirrored(method, params)) is not None:
-            headers.append(("Mcp-Name", encode_value(name)))
+            headers.append((MCP_NAME, encode_value(name)))
         return [*headers, *self._parts.authority.headers(ctx)]
 
     async def _answer(
         self, ctx: Context, response: aiohttp.ClientResponse, rid: bytes, heard: Notify
     ) -> Response:
-        if response.status in _UNAUTHORIZED:
+        if response.status in UNAUTHORIZED:
             self._parts.authority.refused(ctx)
             raise await denied(self._parts.link, response)
         if media_type(response.headers) == SSE_TYPE:
@@ -101,17 +110,15 @@ class Exchange:
             return await self._streamed(ctx, response, rid, heard)
         body = await self._parts.link.read(response)
         self._parts.link.judge(Era.MODERN, response.status, body)
-        if response.status >= _SERVER_ERROR:
-            raise UpstreamFault(-32603, f"the upstream answered {response.status}", 502)
+        if response.status >= SERVER_ERROR:
+            raise odd_answer(response)
         try:
             message = read_upstream(body)
         except (UpstreamFault, RawJsonError):
-            raise UpstreamFault(
-                -32603, f"the upstream answered {response.status} without a JSON-RPC message", 502
-            ) from None
+            raise odd_answer(response) from None
         # a server that could not read the id answers without one
         if not isinstance(message, Response) or (message.id is not None and message.id != rid):
-            raise UpstreamFault(-32603, "the upstream answered something else than the request", 502)
+            raise UpstreamFault("the upstream answered something else than the request")
         self._parts.authority.accepted(ctx)
         return message
 
@@ -129,16 +136,16 @@ class Exchange:
                 await heard(message)
             else:
                 ctx.trace.event("upstream.invalid", rule="LM-META", detail="a request on a response stream")
-        raise Interrupted(-32603, "the upstream's stream ended before its answer", 502)
+        raise Interrupted("the upstream's stream ended before its answer")
 
 
 async def _heard(ctx: Context, message: Notification) -> None:
     """Pass a notification of the open call on: progress under the client's own token, logs if asked for."""
     if ctx.notify is None:
         return
-    if message.method == "notifications/progress" and ctx.progress_token is not None:
+    if message.method == PROGRESS and ctx.progress_token is not None:
         with contextlib.suppress(RawJsonError):
             params = {**message.params, "progressToken": ctx.progress_token}
             await ctx.notify(Notification(message.method, params))
-    elif message.method == "notifications/message" and reaches(message.params, ctx.log_level):
+    elif message.method == LOGGED and reaches(message.params, ctx.log_level):
         await ctx.notify(message)

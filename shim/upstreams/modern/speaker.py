@@ -6,12 +6,13 @@ from dataclasses import replace
 from shim.hub import rawjson
 from shim.hub.codec import SECTION_1, Reading, TaskUnknownError, read_create
 from shim.hub.dialect import Dialect
+from shim.hub.facts import CALL
 from shim.hub.rawjson import Members
 from shim.ledger.records import InputRow, TaskRow
 from shim.recent import Recent
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Answered, Context, Created, Facts, Notify, NotYet, TaskUnknown
-from shim.upstreams.legacy.refusals import as_fault, code
+from shim.upstreams.faults import as_fault, code
 from shim.upstreams.mirroring import Mirroring
 from shim.upstreams.modern.exchange import Exchange, Parts
 from shim.upstreams.support import override
@@ -24,14 +25,12 @@ from shim.wire.errors import (
     UpstreamFault,
 )
 from shim.wire.jsonrpc import Response
+from shim.wire.methods import DISCOVER, RUN
 from shim.wire.modern import has_tasks, read_shown
 from shim.wire.param_headers import param_headers
 
 _FACTS_MS = 60_000
 _REMEMBERED = 10_000
-_CALL = "tools/call"
-_RUN = ("prompts/get", "resources/read")
-"""What runs something on the server, for as long as it takes."""
 
 
 class ModernUpstream:
@@ -78,9 +77,9 @@ class ModernUpstream:
 
     async def plain(self, ctx: Context, method: str, params: Members) -> Response:
         """Send a request as it is and give its answer, in the modern shape."""
-        if method == _CALL:
+        if method == CALL:
             return await self._call(ctx, params)
-        return await self._exchange.ask(ctx, method, params, patient=method in _RUN)
+        return await self._exchange.ask(ctx, method, params, patient=method in RUN)
 
     async def listen(self, ctx: Context, params: Members, heard: Notify) -> bool:
         """Hold a subscription open; False where the method does not exist."""
@@ -116,14 +115,14 @@ class ModernUpstream:
         """Call a tool; one whose parameters are missed in headers ran nothing and is called once more."""
         tool, arguments = rawjson.string(params.get("name")) or "", params.get("arguments")
         headers = param_headers(self._mirroring.of(ctx.caller.key, tool), arguments)
-        response = await self._exchange.ask(ctx, _CALL, params, patient=True, headers=headers)
+        response = await self._exchange.ask(ctx, CALL, params, patient=True, headers=headers)
         if response.error is None or code(response.error) != HEADER_MISMATCH:
             return response
         await self._mirroring.learn(ctx.caller.key, lambda page: self._exchange.ask(ctx, "tools/list", page))
         wanted = param_headers(self._mirroring.of(ctx.caller.key, tool), arguments)
         if wanted == headers:
             return response
-        return await self._exchange.ask(ctx, _CALL, params, patient=True, headers=wanted)
+        return await self._exchange.ask(ctx, CALL, params, patient=True, headers=wanted)
 
     async def keep(self, row: TaskRow) -> None:
         """Do nothing: no question comes but in the task itself."""
@@ -180,7 +179,7 @@ class ModernUpstream:
     async def ended(self, row: TaskRow) -> None:
         """Do nothing: the task holds nothing here."""
 
-    async def sweep(self, gone: frozenset[int] = frozenset(), *, delete: bool) -> None:  # noqa: ARG002 - of sessions
+    async def sweep(self, *, delete: bool) -> None:  # noqa: ARG002 - of sessions
         """Forget what the server said too long ago to count; there are no sessions."""
         before_ms = self.parts.clock.ticks_ms() - _FACTS_MS
         while self._facts and next(iter(self._facts.values()))[0] <= before_ms:
@@ -190,7 +189,7 @@ class ModernUpstream:
         """Do nothing: there are no streams of its own."""
 
     async def _discover(self, ctx: Context) -> Members:
-        response = await self._exchange.ask(ctx, "server/discover", {})
+        response = await self._exchange.ask(ctx, DISCOVER, {})
         if response.result is None:
             raise as_fault(response)
         return rawjson.members(response.result)
@@ -206,5 +205,5 @@ class ModernUpstream:
             if refusal == INVALID_PARAMS:
                 raise TaskUnknown
             if refusal == MISSING_CAPABILITY:
-                raise UpstreamFault(-32603, "the upstream did not see the extension declared", 502)
+                raise UpstreamFault("the upstream did not see the extension declared")
         return response

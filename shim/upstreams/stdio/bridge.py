@@ -16,12 +16,13 @@ from aiohttp import hdrs, web
 
 from shim.clock import Clock
 from shim.hub import rawjson
-from shim.upstreams.http import JSON_TYPE, SSE_TYPE
 from shim.upstreams.stdio.legacy import LegacyPeer
 from shim.upstreams.stdio.modern import ModernPeer
 from shim.upstreams.stdio.peer import Inbox, Peer
 from shim.upstreams.stdio.process import Command, Process
 from shim.wire.era import Era, classify
+from shim.wire.errors import INTERNAL
+from shim.wire.http import JSON_TYPE, SESSION_ID, SSE_TYPE
 from shim.wire.jsonrpc import Message, Request, Response, read_upstream, write_error
 from shim.wire.sse import encode_event
 from shim.wire.statuses import status_of
@@ -30,9 +31,7 @@ log = structlog.get_logger("shim.upstreams")
 
 CALLER = "Taskshim-Caller"
 """Header that tells whose a request is; one that has none gets a process of its own, once."""
-_SESSION = "Mcp-Session-Id"
 _SWEEP_MS = 30_000
-_ERROR = -32603
 
 OnePeer = TypeVar("OnePeer", LegacyPeer, ModernPeer)
 
@@ -87,7 +86,7 @@ class Bridge:
             self.drop(self._session(http).name)
             return web.Response(status=204)
         except _Refused as exc:
-            body = write_error(None, _ERROR, str(exc))
+            body = write_error(None, INTERNAL, str(exc))
             return web.Response(status=exc.status, body=body, content_type=JSON_TYPE)
 
     def drop(self, session_id: str) -> None:
@@ -141,7 +140,7 @@ class Bridge:
                 if isinstance(answer := read_upstream(line), Response) and answer.error is not None:
                     self.drop(peer.name)
                 elif CALLER in http.headers:
-                    headers[_SESSION] = peer.name
+                    headers[SESSION_ID] = peer.name
             if last:
                 return web.Response(
                     status=_status(line, peer), body=line, headers=headers, content_type=JSON_TYPE
@@ -158,7 +157,7 @@ class Bridge:
             async with asyncio.timeout(self._bounds().probe_ms / 1000):
                 return await inbox.next()
         except TimeoutError:
-            return write_error(inbox.request.id, _ERROR, "the server does not answer"), True
+            return write_error(inbox.request.id, INTERNAL, "the server does not answer"), True
 
     async def _listen(self, http: web.BaseRequest) -> web.StreamResponse:
         peer = self._session(http)
@@ -192,7 +191,7 @@ class Bridge:
         return self._session(http)
 
     def _session(self, http: web.BaseRequest) -> LegacyPeer:
-        name = http.headers.get(_SESSION)
+        name = http.headers.get(SESSION_ID)
         if name is None:
             raise _Refused(400, "Mcp-Session-Id is missing: a session begins with initialize")
         peer = self._sessions.get(name)

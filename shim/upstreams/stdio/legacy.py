@@ -8,8 +8,9 @@ from shim.upstreams.stdio.peer import Inbox, Peer, progress_token
 from shim.upstreams.stdio.process import Process
 from shim.wire.envelope import related_task_of
 from shim.wire.jsonrpc import Message, Request, Response, write_request
+from shim.wire.methods import RUN
 
-_CALLS = frozenset(("tools/call", "prompts/get", "resources/read", "completion/complete"))
+_CALLS = RUN | {"completion/complete"}
 """What a server may ask something back for."""
 _HELD = 100
 """Messages kept until somebody listens."""

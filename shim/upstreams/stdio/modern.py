@@ -20,6 +20,7 @@ from shim.wire.jsonrpc import (
     write_notification,
     write_request,
 )
+from shim.wire.methods import CANCELLED
 
 
 class ModernPeer(Peer):
@@ -46,7 +47,7 @@ class ModernPeer(Peer):
         if own is not None:
             del self.inboxes[own]
             with contextlib.suppress(ConnectionError):
-                await self.tell(write_notification("notifications/cancelled", {"requestId": own}))
+                await self.tell(write_notification(CANCELLED, {"requestId": own}))
 
     def take(self, message: Message, line: bytes) -> None:
         """Give an answer to who asked, and a notification to the exchange that it names."""

@@ -11,6 +11,7 @@ from shim.hub.rawjson import RawJsonError
 from shim.upstreams.stdio.process import Process
 from shim.wire.errors import UpstreamFault
 from shim.wire.jsonrpc import Message, Notification, Request, read_upstream
+from shim.wire.methods import PROGRESS
 
 _UNREAD = 1_000
 """Messages that wait for one exchange; it is broken off when there are more."""
@@ -119,6 +120,6 @@ class Peer(abc.ABC):
 
 def progress_token(message: Message) -> bytes | None:
     """Give the token of a progress notification."""
-    if isinstance(message, Notification) and message.method == "notifications/progress":
+    if isinstance(message, Notification) and message.method == PROGRESS:
         return message.params.get("progressToken")
     return None

@@ -110,6 +110,8 @@ class Peer:
         if self._wrong:
             raise self._wrong[0]
         for seen in self.server.requests:
+            if seen.http_method == "OPTIONS":  # whether it is there is asked for nobody
+                continue
             hold(
                 credential(seen) is not None,
                 "a request without a credential:",

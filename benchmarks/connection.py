@@ -1,7 +1,8 @@
 """One HTTP/1.1 client connection without a library: a request written whole, its answer awaited."""
 
 import asyncio
-from collections.abc import Callable
+import sys
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Self
 from urllib.parse import urlsplit
@@ -113,3 +114,18 @@ class Connection(asyncio.Protocol):
         self.on_lost = None
         if self._transport is not None:
             self._transport.abort()
+
+
+async def hold_open(count: int, one: Callable[[int], Awaitable[Connection]], *, at_once: int) -> None:
+    """Open so many streams, say so, and keep them until standard input ends."""
+    gate = asyncio.Semaphore(at_once)
+
+    async def opened(number: int) -> Connection:
+        async with gate:
+            return await one(number)
+
+    streams = await asyncio.gather(*map(opened, range(count)))
+    print("open", flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    for stream in streams:
+        stream.close()

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from benchmarks.connection import Answer, Connection
+from benchmarks.connection import Answer, Connection, hold_open
 from benchmarks.processes import cpu_s
 from benchmarks.serving import raise_file_limit
 from benchmarks.stats import Figures, summarise
@@ -122,21 +122,15 @@ async def measure(options: argparse.Namespace) -> Figures:
 async def idle(options: argparse.Namespace) -> None:
     """Open sessions and their GET streams, and hold them until standard input ends."""
     setting = Setting(options.url, options.key, modern=False)
-    gate = asyncio.Semaphore(STREAMS_AT_ONCE)
 
-    async def one() -> Connection:
-        async with gate:
-            posts, stream = await Connection.open(options.url), await Connection.open(options.url)
-            client = await speaker(setting, posts)
-            posts.close()
-            await stream.opens(client.stream(), b"\r\n\r\n")
-            return stream
+    async def one(_: int) -> Connection:
+        posts, stream = await Connection.open(options.url), await Connection.open(options.url)
+        client = await speaker(setting, posts)
+        posts.close()
+        await stream.opens(client.stream(), b"\r\n\r\n")
+        return stream
 
-    streams = await asyncio.gather(*(one() for _ in range(options.connections)))
-    print("open", flush=True)
-    await asyncio.to_thread(sys.stdin.read)
-    for stream in streams:
-        stream.close()
+    await hold_open(options.connections, one, at_once=STREAMS_AT_ONCE)
 
 
 def main() -> None:

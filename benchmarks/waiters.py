@@ -6,11 +6,10 @@ Makes the tasks in one session, opens the streams, says `open`, and waits for th
 import argparse
 import asyncio
 import json
-import sys
 from typing import Any
 from urllib.parse import urlsplit
 
-from benchmarks.connection import Connection
+from benchmarks.connection import Connection, hold_open
 from benchmarks.serving import raise_file_limit
 
 STREAMS_AT_ONCE = 50
@@ -46,20 +45,14 @@ async def hold(options: argparse.Namespace) -> None:
     for number in range(options.tasks):
         made = await posts.exchange(caller.request(number + 2, "tools/call", {"name": "job", "task": {}}))
         tasks.append(json.loads(made.body)["result"]["task"]["taskId"])
-    gate = asyncio.Semaphore(STREAMS_AT_ONCE)
 
     async def one(number: int) -> Connection:
-        async with gate:
-            stream = await Connection.open(options.url)
-            params = {"taskId": tasks[number % len(tasks)]}
-            await stream.opens(caller.request(1_000 + number, "tasks/result", params), b"\r\n\r\n")
-            return stream
+        stream = await Connection.open(options.url)
+        params = {"taskId": tasks[number % len(tasks)]}
+        await stream.opens(caller.request(1_000 + number, "tasks/result", params), b"\r\n\r\n")
+        return stream
 
-    streams = await asyncio.gather(*(one(number) for number in range(options.waiters)))
-    print("open", flush=True)
-    await asyncio.to_thread(sys.stdin.read)
-    for stream in streams:
-        stream.close()
+    await hold_open(options.waiters, one, at_once=STREAMS_AT_ONCE)
 
 
 def main() -> None:

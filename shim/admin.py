@@ -39,7 +39,7 @@ class Admin:
 
     async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
         """Answer one admin request, but of no page that came here under a name of its own (ORIGIN)."""
-        hosts = self._config.listen.allowed_hosts
+        hosts = [one.lower() for one in self._config.listen.allowed_hosts]
         if is_loopback(self._config.admin.host) and not names_this(http, hosts):
             return web.Response(status=403, text="Host: not allowed here; allow it in listen.allowed_hosts\n")
         if http.path == "/cutover" and http.method == "POST":

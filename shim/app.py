@@ -100,7 +100,7 @@ async def running(
         sink = open_sink(stack, config, instance)
         live = Live(config)
         in_force = live.as_config()
-        ledger = await open_ledger(stack, in_force, clock, metrics, sink)
+        ledger = await open_ledger(stack, in_force, clock, metrics, sink, keys)
 
         stands = {
             one.name: Stand(in_force, one, await linked(stack, in_force, one, ledger, clock), sink, clock)

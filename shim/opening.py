@@ -30,6 +30,9 @@ from shim.ledger.payloads import InMemory, Payloads
 from shim.ledger.sqlite import SqliteLedger
 from shim.standing import Stand, all_judged
 
+_MARKS = "question"
+"""What the key is for by which a question without its text is known again."""
+
 
 class StartError(RuntimeError):
     """The shim cannot start; the message says why and what to do."""
@@ -57,14 +60,15 @@ async def listen(
 
 
 async def open_ledger(
-    stack: contextlib.AsyncExitStack, config: Config, clock: Clock, metrics: Metrics, sink: AuditSink
-) -> SqliteLedger:
+    stack: contextlib.AsyncExitStack, config: Config, clock: Clock, metrics: Metrics, sink: AuditSink,
+    keys: Keys,
+) -> SqliteLedger:  # fmt: skip
     """Open the ledger. Raises LedgerError."""
     ledger = SqliteLedger(
         config.ledger.path, clock, synchronous=config.ledger.synchronous,
         lock_wait_ms=config.ledger.lock_wait_ms, cache_rows=config.ledger.cache_rows,
         on_batch=metrics.commit_batch.observe, on_failure=metrics.ledger_failed.inc,
-        payloads=payloads_of(config, sink),
+        payloads=payloads_of(config, sink, keys),
     )  # fmt: skip
     await ledger.open()
     stack.push_async_callback(ledger.close)
@@ -82,11 +86,15 @@ def terms_of(
     return Terms(Guard(config), resolver, Sunset(config, dialects, clock))
 
 
-def payloads_of(config: Config, sink: AuditSink) -> Payloads:
-    """Give where the ledger keeps what tasks carry (DUR-8)."""
+def payloads_of(config: Config, sink: AuditSink, keys: Keys | None = None) -> Payloads:
+    """Give where the ledger keeps what tasks carry (DUR-8); without keys for who asks no questions."""
     if config.ledger.store_results:
         return Payloads()
-    return InMemory(lambda: config.limits.kept_bytes, lambda: sink.reached.update([KEPT_BYTES]))
+    return InMemory(
+        lambda: config.limits.kept_bytes,
+        lambda: sink.reached.update([KEPT_BYTES]),
+        secret=keys.derived(_MARKS)[0] if keys is not None else None,
+    )
 
 
 def open_providers(

@@ -69,6 +69,7 @@ class Stand:
         )
         self.health = Health(clock)
         link.on_change = self._changed
+        link.on_silence = self.health.doubt
         self._offering = Offering(config, clock)
         self._sink = sink
         self.behind: Behind

@@ -9,11 +9,14 @@ from shim.config import Config
 DEFAULTS: dict[str, dict[str, Any]] = {}
 """Sections that a test wants beneath all that its scenes set."""
 
+PATIENCE_MS = 120_000
+"""For a connection: a machine that is too busy to make one in seconds is no server that is away."""
+
 
 def config_for(url: str, folder: Path, **sections: Any) -> Config:
     """Give a config; `sections` override or add whole keys, `upstream` the upstream's."""
     base: dict[str, Any] = {
-        "upstream": [{"url": url, **sections.pop("upstream", {})}],
+        "upstream": [{"url": url, "connect_timeout_ms": PATIENCE_MS, **sections.pop("upstream", {})}],
         "listen": {"port": 0},
         "admin": {"port": 0},
         "ledger": {"path": folder / "ledger.db"},

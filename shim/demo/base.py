@@ -8,6 +8,7 @@ from typing import Any
 from shim.demo.endpoint import Endpoint, Session, object_in
 from shim.demo.jobs import Job, Json, Question, RpcError
 from shim.demo.tools import TOOLS, Tool
+from shim.wire.errors import INVALID_PARAMS
 
 NOT_FOUND = "Failed to retrieve task: Task not found"
 
@@ -58,14 +59,14 @@ class DemoServer(Endpoint):
         """Give the session's own job that params.taskId names. Raises RpcError -32602."""
         task_id = params.get("taskId")
         if not isinstance(task_id, str):
-            raise RpcError(-32602, "taskId must be a string")
+            raise RpcError(INVALID_PARAMS, "taskId must be a string")
         job = session.jobs.get(task_id)
         if job is not None and job.expired:
             job.cancel()
             del session.jobs[task_id]
             job = None
         if job is None:
-            raise RpcError(-32602, NOT_FOUND)
+            raise RpcError(INVALID_PARAMS, NOT_FOUND)
         return job
 
     async def task_get(self, session: Session, params: Json) -> Json:
@@ -80,7 +81,7 @@ class DemoServer(Endpoint):
         """Cancel a task that has not ended. Raises RpcError -32602."""
         job = self.find(session, params)
         if job.ended:
-            raise RpcError(-32602, f"Cannot cancel a task that is already {job.state}")
+            raise RpcError(INVALID_PARAMS, f"Cannot cancel a task that is already {job.state}")
         job.cancel()
         return self.show(job)
 
@@ -90,7 +91,7 @@ class DemoServer(Endpoint):
         start = 0
         if (cursor := params.get("cursor")) is not None:
             if cursor not in session.jobs:
-                raise RpcError(-32602, "Unknown cursor")
+                raise RpcError(INVALID_PARAMS, "Unknown cursor")
             start = ids.index(cursor) + 1
         page = ids[start : start + self.page_size]
         more = {"nextCursor": page[-1]} if start + len(page) < len(ids) else {}
@@ -100,7 +101,7 @@ class DemoServer(Endpoint):
         """Give the tool that params.name says. Raises RpcError -32602."""
         tool = self.tools.get(str(params.get("name")))
         if tool is None:
-            raise RpcError(-32602, f"Unknown tool: {params.get('name')}")
+            raise RpcError(INVALID_PARAMS, f"Unknown tool: {params.get('name')}")
         return tool
 
     def make_job(self, session: Session, ttl_ms: int | None, *, is_task: bool) -> Job:
@@ -135,5 +136,5 @@ def read_ttl(holder: Json) -> int | None:
     """Give the ttl that was asked for, None for unlimited. Raises RpcError -32602."""
     value = holder.get("ttl")
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-        raise RpcError(-32602, "ttl must be a number")
+        raise RpcError(INVALID_PARAMS, "ttl must be a number")
     return None if value is None else int(value)

@@ -16,6 +16,7 @@ from aiohttp import web
 
 from shim.clock import Clock, SystemClock
 from shim.demo.jobs import Job, Json, Outbox, Question, RpcError
+from shim.wire.errors import INTERNAL, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
 
 SESSION = "Mcp-Session-Id"
 LATEST = "2025-11-25"
@@ -107,13 +108,15 @@ class Endpoint(ABC):
     async def _post(self, request: web.Request) -> web.StreamResponse:
         accept = request.headers.get("Accept", "*/*")
         if "*/*" not in accept and not ("application/json" in accept and "text/event-stream" in accept):
-            raise RefusedError(406, -32600, "Not Acceptable: accept application/json and text/event-stream")
+            raise RefusedError(
+                406, INVALID_REQUEST, "Not Acceptable: accept application/json and text/event-stream"
+            )
         try:
             message = json.loads(await request.read())
         except (ValueError, RecursionError):
-            raise RefusedError(400, -32700, "Parse error") from None
+            raise RefusedError(400, PARSE_ERROR, "Parse error") from None
         if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
-            raise RefusedError(400, -32600, "Invalid Request")
+            raise RefusedError(400, INVALID_REQUEST, "Invalid Request")
         if message.get("method") == "initialize":
             return self._initialize(message)
         session = self._session(request)
@@ -130,18 +133,18 @@ class Endpoint(ABC):
             return self._everyone
         session_id = request.headers.get(SESSION)
         if session_id is None:
-            raise RefusedError(400, -32600, "Missing session ID")
+            raise RefusedError(400, INVALID_REQUEST, "Missing session ID")
         if session_id not in self._sessions:
-            raise RefusedError(404, -32600, "Session not found")
+            raise RefusedError(404, INVALID_REQUEST, "Session not found")
         version = request.headers.get("MCP-Protocol-Version", LATEST)
         if version not in VERSIONS:
-            raise RefusedError(400, -32600, f"Unsupported protocol version: {version}")
+            raise RefusedError(400, INVALID_REQUEST, f"Unsupported protocol version: {version}")
         return self._sessions[session_id]
 
     def _initialize(self, message: Json) -> web.Response:
         params = message.get("params")
         if not isinstance(params, dict):
-            raise RefusedError(400, -32602, "initialize needs params")
+            raise RefusedError(400, INVALID_PARAMS, "initialize needs params")
         asked = params.get("protocolVersion")
         result = {
             "protocolVersion": asked if asked in VERSIONS else LATEST,
@@ -195,7 +198,7 @@ class Endpoint(ABC):
 
     async def _get(self, request: web.Request, session: Session) -> web.StreamResponse:
         if session.inbox is not None:
-            raise RefusedError(409, -32600, "Conflict: only one GET stream per session")
+            raise RefusedError(409, INVALID_REQUEST, "Conflict: only one GET stream per session")
         session.inbox = Outbox()
         for job in session.jobs.values():
             for question in () if job.readers else job.questions.values():
@@ -236,9 +239,9 @@ class Endpoint(ABC):
     def outcome(self, job: Job) -> Json:
         """Give the result of an ended job. Raises RpcError."""
         if job.state == "cancelled":
-            raise RpcError(-32603, "The task was cancelled.")
+            raise RpcError(INTERNAL, "The task was cancelled.")
         if job.result is None:
-            raise job.error or RpcError(-32603, "The work gave no result.")
+            raise job.error or RpcError(INTERNAL, "The work gave no result.")
         return {**job.result, **self.meta(job)}
 
 
@@ -262,13 +265,13 @@ def object_in(holder: Json, key: str) -> Json:
     """Give the object under a key, {} when it is absent. Raises RpcError -32602."""
     value = holder.get(key, {})
     if not isinstance(value, dict):
-        raise RpcError(-32602, f"{key} must be an object")
+        raise RpcError(INVALID_PARAMS, f"{key} must be an object")
     return value
 
 
 async def _unknown_method(session: Session, params: Json) -> Json:
     del session, params
-    raise RpcError(-32601, "Method not found")
+    raise RpcError(METHOD_NOT_FOUND, "Method not found")
 
 
 def _take_response(session: Session, message: Json) -> None:

@@ -12,6 +12,7 @@ from shim.demo.base import DemoServer, read_ttl
 from shim.demo.endpoint import Session, object_in, serve_at, start_app
 from shim.demo.jobs import Job, Json, RpcError
 from shim.demo.tools import Tool
+from shim.wire.errors import METHOD_NOT_FOUND
 
 RELATED_TASK = "io.modelcontextprotocol/related-task"
 
@@ -66,10 +67,10 @@ class Experimental(DemoServer):
         tool = self.find_tool(params)
         if "task" not in params:
             if tool.support == "required":
-                raise RpcError(-32601, f"{tool.name} must be called as a task")
+                raise RpcError(METHOD_NOT_FOUND, f"{tool.name} must be called as a task")
             return await super().tools_call(session, params)
         if tool.support == "forbidden":
-            raise RpcError(-32601, f"{tool.name} cannot be called as a task")
+            raise RpcError(METHOD_NOT_FOUND, f"{tool.name} cannot be called as a task")
         ttl_ms = read_ttl(object_in(params, "task"))
         return {"task": self.show(self.create(session, tool, object_in(params, "arguments"), ttl_ms))}
 

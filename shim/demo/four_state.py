@@ -13,6 +13,7 @@ from shim.demo.endpoint import Session, object_in, serve_at, start_app
 from shim.demo.experimental import timestamp
 from shim.demo.jobs import Job, Json, RpcError
 from shim.demo.tools import Tool
+from shim.wire.errors import INVALID_PARAMS
 
 _STATES = {
     "working": "running",
@@ -68,7 +69,7 @@ class FourState(DemoServer):
         call = params
         if "method" in params:
             if params["method"] != "tools/call":
-                raise RpcError(-32602, f"Cannot run {params['method']} as a task")
+                raise RpcError(INVALID_PARAMS, f"Cannot run {params['method']} as a task")
             call = object_in(params, "params")
         tool = self.find_tool(call)
         return self.show(self.create(session, tool, object_in(call, "arguments"), read_ttl(params)))

@@ -15,9 +15,26 @@ from shim.demo.experimental import timestamp
 from shim.demo.jobs import Job, Json, RpcError
 from shim.demo.new_client import NEW, TASKS
 from shim.demo.tools import Tool
+from shim.wire.errors import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    PARSE_ERROR,
+    UNSUPPORTED_VERSION,
+)
 
 _META = "io.modelcontextprotocol/"
-_STATUS = {-32601: 404, -32602: 400, -32600: 400, -32700: 400, -32020: 400, -32021: 400, -32022: 400}
+_STATUS = {
+    METHOD_NOT_FOUND: 404,
+    INVALID_PARAMS: 400,
+    INVALID_REQUEST: 400,
+    PARSE_ERROR: 400,
+    HEADER_MISMATCH: 400,
+    MISSING_CAPABILITY: 400,
+    UNSUPPORTED_VERSION: 400,
+}
 
 
 class Modern(DemoServer):
@@ -75,7 +92,7 @@ class Modern(DemoServer):
                 return web.Response(status=202)
             handler = self.methods.get(message["method"])
             if handler is None:
-                raise RpcError(-32601, f"Method not found: {message['method']}")
+                raise RpcError(METHOD_NOT_FOUND, f"Method not found: {message['method']}")
             answer = await handler(self._all, object_in(message, "params"))
         except RpcError as exc:
             body = {"jsonrpc": "2.0", "id": message.get("id"), "error": exc.body}
@@ -108,7 +125,7 @@ class Modern(DemoServer):
             return {**self.show(job), "resultType": "task"}
         if tool.support == "required":
             needed: Json = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
-            raise RpcError(-32021, "Missing required client capability", needed)
+            raise RpcError(MISSING_CAPABILITY, "Missing required client capability", needed)
         job = self.make_job(session, None, is_task=False)
         arguments = object_in(params, "arguments")
         job.start(lambda job: tool.run(job, arguments))
@@ -135,14 +152,14 @@ def _read(body: bytes, method: str | None) -> Json:
     try:
         message = json.loads(body)
     except (ValueError, RecursionError):
-        raise RpcError(-32700, "Parse error") from None
+        raise RpcError(PARSE_ERROR, "Parse error") from None
     if not isinstance(message, dict) or not isinstance(message.get("method"), str):
-        raise RpcError(-32600, "Invalid Request")
+        raise RpcError(INVALID_REQUEST, "Invalid Request")
     meta = object_in(object_in(message, "params"), "_meta")
     if "id" in message and meta.get(f"{_META}protocolVersion") != NEW:
-        raise RpcError(-32022, "Unsupported protocol version", {"supported": [NEW]})
+        raise RpcError(UNSUPPORTED_VERSION, "Unsupported protocol version", {"supported": [NEW]})
     if "id" in message and method != message["method"]:
-        raise RpcError(-32020, "Header mismatch: Mcp-Method")
+        raise RpcError(HEADER_MISMATCH, "Header mismatch: Mcp-Method")
     return message
 
 

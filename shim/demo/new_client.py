@@ -6,6 +6,7 @@ import aiohttp
 
 from shim.demo.clients import ENDED, YES, Client, Outcome, result_of
 from shim.demo.jobs import Json, RpcError
+from shim.wire.errors import INTERNAL
 
 NEW = "2026-07-28"
 TASKS = "io.modelcontextprotocol/tasks"
@@ -29,7 +30,7 @@ class NewClient(Client):
         async for got in self.exchange(message, headers):
             if got.get("id") == request_id:
                 return result_of(got)
-        raise RpcError(-32603, f"the answer to {method} never came")
+        raise RpcError(INTERNAL, f"the answer to {method} never came")
 
     async def run(self, tool: str, *, task: bool = True, **arguments: Any) -> Outcome:
         """Call a tool; the server decides whether that is a task."""
@@ -55,7 +56,7 @@ class NewClient(Client):
         """Start a task. Raises RpcError where the server answers at once."""
         result = await self.request("tools/call", {"name": tool, "arguments": arguments})
         if result["resultType"] != "task":
-            raise RpcError(-32603, "the server made no task")
+            raise RpcError(INTERNAL, "the server made no task")
         return self.begin("tools/call", result)
 
     async def state(self, task_id: str) -> Json:

@@ -6,6 +6,7 @@ import aiohttp
 
 from shim.demo.clients import ENDED, YES, Client, Outcome, result_of
 from shim.demo.jobs import Json, RpcError
+from shim.wire.errors import INTERNAL
 
 OLD = "2025-11-25"
 
@@ -41,7 +42,7 @@ class OldClient(Client):
                 await self._answer(method, got)
             elif got.get("id") == request_id:
                 return result_of(got)
-        raise RpcError(-32603, f"the answer to {method} never came")
+        raise RpcError(INTERNAL, f"the answer to {method} never came")
 
     async def _answer(self, method: str, question: Json) -> None:
         self.asked += 1

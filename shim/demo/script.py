@@ -12,6 +12,7 @@ from shim.demo.clients import Client, Line, Outcome
 from shim.demo.jobs import RpcError
 from shim.demo.new_client import NewClient
 from shim.demo.old_clients import OldClient
+from shim.wire.errors import INVALID_PARAMS, METHOD_NOT_FOUND
 
 _PATIENCE_S = 15
 _TROUBLE = (RpcError, aiohttp.ClientError, OSError, TimeoutError, LookupError, TypeError, ValueError)
@@ -136,12 +137,14 @@ async def _list(old: OldClient) -> list[str]:
 
 
 async def _no_list(new: NewClient) -> list[str]:
-    return await _refused(new, "tasks/list", lambda: new.request("tasks/list", {}), -32601)
+    return await _refused(new, "tasks/list", lambda: new.request("tasks/list", {}), METHOD_NOT_FOUND)
 
 
 async def _foreign(client: Client, other: Client) -> list[str]:
     task_id = other.started[0]
-    return await _refused(client, f"{client.get_method}, not own", lambda: client.state(task_id), -32602)
+    return await _refused(
+        client, f"{client.get_method}, not own", lambda: client.state(task_id), INVALID_PARAMS
+    )
 
 
 async def _own(new: NewClient, old: OldClient) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from shim.audit.counted import counted
 from shim.demo.jobs import Job, Json, RpcError
+from shim.wire.errors import INVALID_PARAMS
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ def number(arguments: Mapping[str, Any], name: str, default: float) -> float:
     """Give a number from the arguments that is not negative. Raises RpcError -32602."""
     value = arguments.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1_000_000:  # noqa: PLR2004 - a bound
-        raise RpcError(-32602, f"{name} must be a number from 0 to 1000000")
+        raise RpcError(INVALID_PARAMS, f"{name} must be a number from 0 to 1000000")
     return value
 
 

@@ -51,9 +51,10 @@ class Guard:
     def __init__(self, config: Config) -> None:
         self._routes = routes(config.listen.path)
         self._origins = frozenset(config.listen.allowed_origins)
-        self._hosts = frozenset(config.listen.allowed_hosts)
+        hosts = {*config.listen.allowed_hosts}
         if config.listen.public_url is not None:
-            self._hosts |= {urlsplit(config.listen.public_url).netloc}
+            hosts.add(urlsplit(config.listen.public_url).netloc)
+        self._hosts = frozenset(map(str.lower, hosts))
         self.checks_host = bool(config.listen.allowed_hosts) or is_loopback(config.listen.host)
         self._body_bytes = config.limits.body_bytes
         self._patience_ms = config.limits.slow_sender_ms
@@ -99,8 +100,11 @@ class Guard:
 
 
 def names_this(http: web.BaseRequest, hosts: Iterable[str]) -> bool:
-    """Tell whether a request's Host is a loopback name or one of these, as host or host:port (ORIGIN)."""
-    host = http.headers.get(hdrs.HOST, "")
+    """Tell whether a request's Host is a loopback name or one of these (ORIGIN).
+
+    They are host or host:port, in lower case.
+    """
+    host = http.headers.get(hdrs.HOST, "").lower()
     name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
     return name in _LOOPBACK or host in hosts or name in hosts
 

@@ -78,6 +78,7 @@ class LegacyFront:
         message = await self._tasks.passing.names.inwards(asked.message, asked.ctx)
         with self._tasks.exchange(asked.session) as exchange:
             tap = self._tasks.passing.tap(asked.ctx, asked.session, asked.dialect, exchange=exchange)
+            tap = self._tasks.naming(asked, tap)
             return await self._relay.forward(
                 asked.http, asked.ctx, asked.reply, write_message(message), tap=tap
             )

@@ -17,8 +17,9 @@ from shim.fronts.legacy_record import Recording
 from shim.fronts.legacy_request import Asked
 from shim.fronts.legacy_result import Ask
 from shim.fronts.legacy_verbs import Verbs, answer
+from shim.fronts.origin_tap import naming
 from shim.fronts.passing import Passing
-from shim.fronts.relay import Relay
+from shim.fronts.relay import Relay, Tap
 from shim.fronts.reply import Reply
 from shim.hub import rawjson
 from shim.hub.facts import CALL
@@ -167,8 +168,7 @@ class LegacyTasks:
     async def _cancel(self, asked: Asked) -> web.StreamResponse:
         row = await self._hub.own(asked)
         if self._relayed(asked, row):
-            await self._ledger.mark_cancel(row.pk)
-            return await self.recording.relay(asked, row)
+            return await self.recording.relay_cancel(asked, row)
         return await self._hub.cancel(asked, row)
 
     async def _answer(self, asked: Asked) -> web.StreamResponse:
@@ -196,8 +196,15 @@ class LegacyTasks:
             return write_result(message.id, tools_with_support(message.result, support))
 
         return await self._relay.forward(
-            asked.http, asked.ctx, asked.reply, write_message(asked.message), tap=supported
-        )
+            asked.http, asked.ctx, asked.reply, write_message(asked.message),
+            tap=self.naming(asked, supported),
+        )  # fmt: skip
+
+    def naming(self, asked: Asked, tap: Tap | None) -> Tap | None:
+        """Let a list's cursor say whose it is to a client whose session does not (CUTOVER-STAY)."""
+        if asked.session is not None:
+            return tap
+        return naming(self._tasks.origins, asked.ctx.caller, self._upstream.name, asked.message.method, tap)
 
     # -- what the verbs share -------------------------------------------------------------------
 

@@ -3,7 +3,8 @@
 from aiohttp import web
 
 from shim.fronts.modern_seen import Asked, of_answer
-from shim.fronts.relay import DROPPED, Relay, Tap
+from shim.fronts.origin_tap import naming
+from shim.fronts.relay import Relay, Tap
 from shim.hub.rawjson import Members
 from shim.tasks.origin import Origins
 from shim.wire.headers import encode_value, mirrored
@@ -30,20 +31,12 @@ class ModernPassing:
             request = Request(request.id, request.method, params)
         return await self._relay.forward(
             asked.http, asked.ctx, asked.reply, write_message(request),
-            mirrored=_mirroring(asked, request), tap=self._named(asked, tap or of_answer(asked, _as_it_is)),
+            mirrored=_mirroring(asked, request),
+            tap=naming(
+                self._origins, asked.ctx.caller, self._upstream, asked.request.method,
+                tap or of_answer(asked, _as_it_is),
+            ),
         )  # fmt: skip
-
-    def _named(self, asked: Asked, tap: Tap) -> Tap:
-        """Let a state or a cursor say whose it is before it passes (CUTOVER-STAY)."""
-        caller, method = asked.ctx.caller, asked.request.method
-
-        async def look(data: bytes) -> bytes | None:
-            seen = await tap(data)
-            if seen == DROPPED:
-                return seen
-            return self._origins.message(caller, self._upstream, method, seen or data) or seen
-
-        return look
 
 
 async def _as_it_is(_response: Response) -> None:

@@ -114,7 +114,7 @@ class Routes:
     async def of(self, arrival: Arrival) -> Way:
         """Give the upstream that serves a request; whether it may be served is for its front to say."""
         message, caller = arrival.message, arrival.caller
-        if isinstance(message, Request) and arrival.era is Era.MODERN:
+        if isinstance(message, Request) and arrival.session_id is None:
             named = self._origins.read(caller, message.method, message.params)
             if named is not None:
                 message = replace(message, params=named[1])

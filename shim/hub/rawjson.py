@@ -14,7 +14,10 @@ import msgspec
 Members = dict[str, bytes]
 """An object's members: decoded key -> the value's raw JSON bytes, in the order they came."""
 
-Fault = Literal["syntax", "not_object", "too_deep", "duplicate", "utf8"]
+Fault = Literal["syntax", "not_object", "too_deep", "too_wide", "duplicate", "utf8"]
+
+MOST_MEMBERS = 10_000
+"""What an object that is taken apart may have: each member costs fifty times its bytes. Payloads are not."""
 
 
 class RawJsonError(ValueError):
@@ -40,13 +43,15 @@ def members(data: bytes) -> Members:
     """Split an object into raw members; of repeated keys the last one wins. Raises RawJsonError."""
     _require_utf8(data)  # msgspec does not look into the strings it skips
     try:
-        return {key: bytes(value) for key, value in _members.decode(data).items()}
+        found = _members.decode(data)
     except msgspec.ValidationError as exc:
         raise RawJsonError("not_object", "expected a JSON object") from exc
     except RecursionError as exc:
         raise RawJsonError("too_deep", "the JSON is nested too deeply") from exc
     except msgspec.DecodeError:
         return _slow_members(data)
+    _refuse_wide(found)
+    return {key: bytes(value) for key, value in found.items()}
 
 
 def strict_members(data: bytes) -> Members:
@@ -141,6 +146,11 @@ def _require_utf8(data: bytes) -> None:
         raise RawJsonError("utf8", "the JSON is not UTF-8") from exc
 
 
+def _refuse_wide(found: Mapping[str, object]) -> None:
+    if len(found) > MOST_MEMBERS:
+        raise RawJsonError("too_wide", f"an object has more than {MOST_MEMBERS} members")
+
+
 def _same_key(token: bytes, key: str) -> bool:
     inner = token[1:-1]
     if b"\\" not in inner:
@@ -166,30 +176,66 @@ def _integer(digits: str) -> int | float:
 
 
 _scanner = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_integer)
+_quick = json.JSONDecoder(parse_constant=_refuse_constant)
+"""Makes integers by itself, which is much of the time, and refuses long ones."""
 
 
 def _slow_members(data: bytes) -> Members:
-    """Split an object with the standard library, for input msgspec refuses."""
+    """Split an object with the standard library, for input msgspec refuses; in one pass, as it is slow."""
     text = data.decode()
-    value = decode(data)
-    if not isinstance(value, dict):
+    at = _text_skip(text, 0)
+    if text[at : at + 1] != "{":
+        decode(data)
         raise RawJsonError("not_object", "expected a JSON object")
-    return _slices(text)
+    try:
+        return _slices(text, _text_skip(text, at + 1))
+    except RecursionError as exc:
+        raise RawJsonError("too_deep", "the JSON is nested too deeply") from exc
+    except json.JSONDecodeError as exc:
+        raise RawJsonError("syntax", f"not JSON: {exc}") from exc
 
 
-def _slices(text: str) -> Members:
-    """Cut the members out of a text that is known to be one valid object."""
+def _slices(text: str, at: int) -> Members:
+    """Cut the members out of an object that began just before. Raises JSONDecodeError, RawJsonError."""
     found: Members = {}
-    at = _text_skip(text, _text_skip(text, 0) + 1)
-    while text[at] != "}":
+    more = text[at : at + 1] != "}"
+    while more:
+        _expect(text, at, '"')
         key, at = _scanner.raw_decode(text, at)
-        at = _text_skip(text, _text_skip(text, at) + 1)
-        _, end = _scanner.raw_decode(text, at)
+        at = _text_skip(text, at)
+        _expect(text, at, ":")
+        at = _text_skip(text, at + 1)
+        end = _end_of(text, at)
         found[key] = text[at:end].encode()
+        _refuse_wide(found)
         at = _text_skip(text, end)
-        if text[at] == ",":
-            at = _text_skip(text, at + 1)
+        more = text[at : at + 1] == ","
+        at = _text_skip(text, at + 1) if more else at
+    _expect(text, at, "}")
+    _expect(text, _text_skip(text, at + 1), "")
     return found
+
+
+def _expect(text: str, at: int, sign: str) -> None:
+    """See that a sign stands in a place, or nothing. Raises JSONDecodeError."""
+    if text[at : at + 1] != sign:
+        raise json.JSONDecodeError(f"Expecting {sign!r}" if sign else "Extra data", text, at)
+
+
+def _end_of(text: str, at: int) -> int:
+    """Find the end of a value. Raises JSONDecodeError."""
+    try:
+        return _quick.raw_decode(text, at)[1]
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # more digits than Python takes, or a constant that is not JSON
+        pass
+    try:
+        return _scanner.raw_decode(text, at)[1]
+    except json.JSONDecodeError:
+        raise
+    except ValueError as exc:
+        raise json.JSONDecodeError(str(exc), text, at) from exc
 
 
 def _slow_items(data: bytes) -> list[bytes]:

@@ -73,9 +73,10 @@ class Inputs(Part):
         if await self._change(pk, supersede, (_ADD, stored), kept=text):
             return asked
         found = self._question((await self._db.read(_SAME, pk, asked.key, *under, *under))[0])
-        if found.state != "lost" or found.key != asked.key:
+        if found.state != "lost" or (found.session_id, found.upstream_id) != under:
             return found
-        await self._change(pk, (_TELL, (mark, pk, asked.key)), kept=text)
+        again = {names_of(found.key)[0]: asked.params}
+        await self._change(pk, (_TELL, (mark, pk, found.key)), kept=again)
         return replace(found, params=asked.params, state="outstanding")
 
     async def inputs(self, task_pk: int, states: Sequence[InputState] = ("outstanding",)) -> list[InputRow]:

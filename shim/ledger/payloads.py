@@ -2,7 +2,7 @@
 
 The parts of the ledger write rows without asking where their payloads go. In the file a payload stands in
 its column. In memory it is kept under its owner, the column is empty, and a question's text leaves a mark
-there, by which this process knows the same question again.
+there, by which the same question is known again.
 """
 
 import hashlib
@@ -88,10 +88,13 @@ class InMemory(Payloads):
 
     in_file = False
 
-    def __init__(self, at_most: Callable[[], int], on_full: Callable[[], None]) -> None:
+    def __init__(
+        self, at_most: Callable[[], int], on_full: Callable[[], None], *, secret: bytes | None = None
+    ) -> None:
+        """`secret` is what questions are known again by after a restart; without one they are not."""
         self._at_most = at_most
         self._on_full = on_full
-        self._secret = secrets.token_bytes(32)
+        self._secret = secret or secrets.token_bytes(32)
         self._kept: Mapping[Rank, OrderedDict[Owner, dict[str, Value]]] = {
             rank: OrderedDict() for rank in _RANKS
         }
@@ -101,7 +104,7 @@ class InMemory(Payloads):
         """Give nothing."""
 
     def mark(self, text: bytes) -> bytes:
-        """Give what tells this text from others, to this process alone."""
+        """Give what tells this text from others, to who has the secret."""
         return _MARK + hashlib.blake2b(text, key=self._secret, digest_size=16).digest()
 
     def bare(self, record: R, *names: str) -> R:

@@ -1,9 +1,14 @@
-"""Whether an upstream can be reached; one that cannot is looked for until it can (CUTOVER-FALLBACK)."""
+"""Whether an upstream can be reached; one that cannot is looked for until it can (CUTOVER-FALLBACK).
+
+A connection that fails tells it at once. A request without an answer does not: a tool may take hours, and
+what breaks off may be that one call. It is asked then, and down if that gets no answer either.
+"""
 
 import asyncio
 from collections.abc import Callable, Sequence
 
 from shim.clock import Clock
+from shim.upstreams.broken import NeverSent
 from shim.upstreams.http import Link
 from shim.wire.errors import UpstreamFault
 
@@ -13,7 +18,7 @@ _LOOK = "OPTIONS"
 
 
 class Health:
-    """What an upstream's link was last found to be. Only a connection that fails makes it down."""
+    """What an upstream's link was last found to be."""
 
     def __init__(self, clock: Clock) -> None:
         self.up = True
@@ -21,15 +26,17 @@ class Health:
         self.since_ms = clock.now_ms()
         self.evidence = "not asked yet"
         self._clock = clock
-        self._went_down = asyncio.Event()
+        self._doubted = asyncio.Event()
 
     def changed(self, *, up: bool, evidence: str) -> None:
         """Take up what an exchange showed."""
         self.up, self.since_ms, self.evidence = up, self._clock.now_ms(), evidence
-        if up:
-            self._went_down.clear()
-        else:
-            self._went_down.set()
+        if not up:
+            self._doubted.set()
+
+    def doubt(self) -> None:
+        """Have the upstream asked: it left a request without an answer."""
+        self._doubted.set()
 
     def told(self) -> dict[str, object]:
         """Give it as it is shown to the operator."""
@@ -38,21 +45,28 @@ class Health:
     async def run(
         self, link: Link, headers: Callable[[], Sequence[tuple[str, str]]], pause_ms: Callable[[], int]
     ) -> None:
-        """Look for it while it is down, ever more rarely, until the shim stops."""
+        """Ask it once it is doubted, and while it is down ever more rarely, until the shim stops."""
         while True:
-            await self._went_down.wait()
+            await self._doubted.wait()
+            if self.up:
+                await _look(link, headers())
             wait_ms = pause_ms()
-            while not self.up:
+            while True:
                 await self._clock.sleep_ms(min(wait_ms, _AT_MOST_MS))
+                if self.up:
+                    break
                 wait_ms = min(wait_ms * 2, _AT_MOST_MS)
-                if not self.up:
-                    await _look(link, headers())
+                await _look(link, headers())
+            self._doubted.clear()  # a doubt in a pause comes again with the next request in vain
 
 
 async def _look(link: Link, headers: Sequence[tuple[str, str]]) -> None:
-    """Ask once; the link itself reports what it finds."""
+    """Ask once; the link itself reports what it finds, but for an answer that does not come."""
     try:
         response = await link.send(_LOOK, headers)
-    except UpstreamFault:
+    except NeverSent:
+        return
+    except UpstreamFault as exc:
+        link.is_down(str(exc))
         return
     response.close()

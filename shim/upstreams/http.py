@@ -88,6 +88,7 @@ class Link:
     """The address of one upstream and how it is spoken to over HTTP.
 
     `on_change` hears when the server stops answering at all, and when it answers again: up, evidence.
+    `on_silence` hears of each request without an answer, or not in time, although there was a connection.
     `on_doubt` hears when it answers as a server of the other era: evidence. `on_exchange` hears of the end
     of each exchange: method, outcome (ok, error, denied, unreachable, broken, cancelled). `on_drop` hears
     of each session that the shim will not use again.
@@ -103,6 +104,7 @@ class Link:
         self.limits = limits
         self._client = client
         self.on_change = on_change
+        self.on_silence: Callable[[], None] | None = None
         self.on_doubt: Callable[[str], None] | None = None
         self.on_exchange: Callable[[str, str], None] | None = None
         self.on_drop: Callable[[str], None] | None = None
@@ -137,6 +139,7 @@ class Link:
             self._health(up=False, evidence=why)
             raise NeverSent(f"the upstream cannot be reached: {why}") from exc
         except BROKEN_OFF as exc:
+            self._silent()
             raise interrupted(exc) from exc
         if not self._up:
             self._health(up=True, evidence=f"HTTP {response.status}")
@@ -155,6 +158,7 @@ class Link:
         except TimeoutError as exc:
             if not bound.expired():
                 raise
+            self._silent()
             raise Interrupted("the upstream did not answer in time", 504) from exc
 
     def counting(self, method: str) -> Counted:
@@ -175,6 +179,14 @@ class Link:
         """Report a session that will not be used again."""
         if self.on_drop is not None:
             self.on_drop(session_id)
+
+    def is_down(self, evidence: str) -> None:
+        """Take it that the server cannot be reached, until it answers."""
+        self._health(up=False, evidence=evidence)
+
+    def _silent(self) -> None:
+        if self.on_silence is not None:
+            self.on_silence()
 
     def _health(self, *, up: bool, evidence: str) -> None:
         """Report when the server stops answering at all, and when it answers again."""

@@ -184,7 +184,7 @@ def legacy_error(error: bytes) -> tuple[int, str, bytes | None]:
 
 def _as_known(error: bytes, codes: Mapping[int, int]) -> tuple[int, str, bytes | None]:
     members = rawjson.members(error)
-    raw_code = rawjson.decode(members.get("code", b"-32603"))
+    raw_code = rawjson.decode(members.get("code", b"null"))
     code = raw_code if isinstance(raw_code, int) and not isinstance(raw_code, bool) else INTERNAL
     message = rawjson.string(members.get("message")) or ""
     return codes.get(code, code), message, members.get("data")

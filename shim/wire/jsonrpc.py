@@ -162,7 +162,7 @@ def _refused(exc: RawJsonError, body: bytes) -> ClientFault:
         if body.lstrip()[:1] == b"[":
             return invalid_request("body: batches are not served; send one message a request")
         return invalid_request("body, params: expected an object")
-    if exc.fault == "duplicate":
+    if exc.fault in {"duplicate", "too_wide"}:
         return invalid_request(f"body: {exc}")
     return parse_error(str(exc))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from shim.app import running
-from shim.ledger.records import TaskRow
+from shim.ledger.records import InputState, TaskRow
 from tests.client import MODERN, TASKS_EXTENSION, ModernClient
 from tests.corners.ml import ALICE, Corner, HandClock
 from tests.scripted import Raw, Seen, scripted, text
@@ -133,3 +133,18 @@ async def until(check: Callable[[], Awaitable[bool]]) -> None:
 def sent(seen: Seen) -> Any:
     """A request's params but for `_meta`."""
     return {key: value for key, value in seen.params.items() if key != "_meta"}
+
+
+async def asked(mm: ModernCorner, *keys: str) -> None:
+    """Make a task that asks, and let its client see the questions."""
+    await mm.create()
+    mm.upstream.once(
+        "tasks/get", shown(TASK, "input_required", inputRequests=dict.fromkeys(keys, question()))
+    )
+    await mm.client.tasks("get", TASK)
+
+
+async def states(mm: ModernCorner) -> dict[str, str]:
+    """What became of each question."""
+    every: tuple[InputState, ...] = ("outstanding", "answered", "delivered", "closed")
+    return {one.key: one.state for one in await mm.app.ledger.inputs(1, every)}

@@ -1,5 +1,8 @@
 """A server that is down: new calls go to the fallback, nothing is sent twice (CUTOVER-FALLBACK)."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -7,10 +10,11 @@ import aiohttp
 import pytest
 
 from shim.app import running
+from shim.config import Config
 from tests.client import LegacyClient, ModernClient
 from tests.corners.ml import ALICE, HandClock, breath
 from tests.corners.two import config_of, new_server, old_server, pair, ran
-from tests.scripted import Broken, Raw
+from tests.scripted import Broken, Raw, text
 from tests.shim import events
 
 pytestmark = pytest.mark.rule("CUTOVER-FALLBACK")
@@ -68,6 +72,62 @@ async def test_what_may_have_run_is_not_sent_again(answer: Broken | Raw, tmp_pat
         reply = await client.call("plain")
         assert reply.error["code"] == -32603
         assert both.new.seen("tools/call") == []
+
+
+@asynccontextmanager
+async def deaf(*, closes: bool) -> AsyncIterator[str]:
+    """A server that takes every connection and answers none; gives its address."""
+    taken: set[asyncio.StreamWriter] = set()
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        taken.add(writer)
+        await reader.readuntil(b"\r\n\r\n")
+        if closes:
+            writer.close()
+
+    async with await asyncio.start_server(take, "127.0.0.1", 0) as listening:
+        host, port = listening.sockets[0].getsockname()
+        try:
+            yield f"http://{host}:{port}/mcp"
+        finally:
+            for writer in taken:
+                writer.close()
+
+
+@pytest.mark.parametrize("closes", [False, True], ids=["silent", "closes"])
+async def test_a_server_that_takes_connections_and_never_answers_is_down(
+    tmp_path: Path, *, closes: bool
+) -> None:
+    async with new_server() as new, deaf(closes=closes) as old:
+        config = config_of(old, new.url, tmp_path, fallback="new").model_dump()
+        config["upstream"][0]["answer_timeout_ms"] = 100
+        async with (
+            running(Config.model_validate(config), clock=HandClock()) as app,
+            ModernClient(app.url, headers=ALICE) as client,
+        ):
+            first = await client.call("run")  # it may have run: it goes nowhere else
+            assert (first.status, first.error["code"]) == (502 if closes else 504, -32603)
+            while app.stands["old"].up:
+                await breath(app)
+            assert (await ran(client)).startswith("new")
+    [event] = events(tmp_path, "upstream.down")
+    assert ("closed the connection" if closes else "in time") in event["evidence"]
+
+
+async def test_one_request_without_an_answer_makes_no_server_down(tmp_path: Path) -> None:
+    """It is asked, and answers."""
+    async with (
+        pair(tmp_path, fallback="new", clock=HandClock()) as both,
+        ModernClient(both.app.url, headers=ALICE) as client,
+    ):
+        both.old.once("tools/call", Broken())
+        assert (await client.call("plain")).error["code"] == -32603
+        while "OPTIONS" not in {one.http_method for one in both.old.requests}:
+            await breath(both.app)
+        both.old.once("tools/call", text("again"))
+        assert (await client.call("plain")).result["content"] == text("again")["content"]
+        assert both.app.stands["old"].up
+    assert both.events("upstream.down") == []
 
 
 async def test_a_server_that_comes_back_gets_new_calls_again(tmp_path: Path) -> None:

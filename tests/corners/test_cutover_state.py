@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shim.app import running
-from tests.client import ModernClient
+from tests.client import LegacyClient, ModernClient
 from tests.corners.lm import more
 from tests.corners.ml import ALICE
 from tests.corners.two import BOB, pair
@@ -68,6 +68,38 @@ async def test_a_page_of_the_old_server_too(tmp_path: Path) -> None:
         page = (await client.request("tools/list", {"cursor": cursor})).result
         assert [one["name"] for one in page["tools"]] == ["b"]
         assert brought(both.old, "tools/list", "cursor") == ["c1"]
+
+
+@pytest.mark.parametrize("method", LISTS)
+@pytest.mark.parametrize("began", ["old", "new"])
+async def test_a_legacy_client_without_a_session_turns_its_page_there_too(
+    method: str, began: str, tmp_path: Path
+) -> None:
+    async with (
+        pair(tmp_path, default=began) as both,
+        LegacyClient(both.app.url, headers=ALICE) as client,
+    ):
+        server, other = (both.old, both.new) if began == "old" else (both.new, both.old)
+        first = {"resultType": "complete", LISTS[method]: [], "nextCursor": 'ü."c1"'}
+        server.once(method, first, {LISTS[method]: []}, any_session=began == "old")
+        cursor = (await client.request(method, {})).result["nextCursor"]
+        both.app.reload(both.config(default="new" if began == "old" else "old"))
+        assert "nextCursor" not in (await client.request(method, {"cursor": cursor})).result
+        assert brought(server, method, "cursor") == ['ü."c1"']
+        assert other.seen(method) == []
+
+
+@pytest.mark.parametrize("server", ["old", "new"])
+async def test_a_cursor_of_a_session_is_the_servers_own(server: str, tmp_path: Path) -> None:
+    """The session says where it goes: nothing has to be put before it."""
+    async with (
+        pair(tmp_path, default=server) as both,
+        LegacyClient(both.app.url, headers=ALICE) as client,
+    ):
+        await client.initialize()
+        one = both.old if server == "old" else both.new
+        one.once("prompts/list", {"resultType": "complete", "prompts": [], "nextCursor": "c1"})
+        assert (await client.request("prompts/list", {})).result["nextCursor"] == "c1"
 
 
 @pytest.mark.parametrize("how", ["foreign", "altered", "none"])

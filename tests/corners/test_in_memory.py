@@ -20,8 +20,12 @@ from tests.corners import (
     test_ml_ends,
     test_ml_input,
     test_ml_mrtr,
+    test_ml_mrtr_off,
     test_mm,
+    test_mm_tasks,
     test_promote,
+    test_promote_legacy,
+    test_promote_listen,
     test_shadow,
 )
 from tests.corners.ml import corner
@@ -39,13 +43,17 @@ _SCENES: Mapping[ModuleType, frozenset[str]] = {
     test_ml_ends: frozenset(),
     test_ml_input: frozenset(),
     test_ml_mrtr: frozenset({"test_each_round_under_a_key_is_answered_once"}),
+    test_ml_mrtr_off: frozenset(),
     test_mm: frozenset(),
+    test_mm_tasks: frozenset(),
     test_promote: frozenset(
         {
             "test_what_becomes_of_a_call_whose_shim_died",
             "test_a_second_death_of_the_shim_is_the_end_of_the_call",
         }
     ),
+    test_promote_legacy: frozenset(),
+    test_promote_listen: frozenset(),
     test_shadow: frozenset(),
 }
 """What is played, without the scenes that go on after a restart with what the file has."""

@@ -202,9 +202,11 @@ PAGES = {
     "another host": ("127.0.0.1", {"Host": "evil.example"}, 403),
     "another host with the port": ("127.0.0.1", {"Host": "evil.example:8766"}, 403),
     "a name that begins alike": ("127.0.0.1", {"Host": "localhost.evil.example"}, 403),
-    "loopback": ("127.0.0.1", {"Host": "localhost:1"}, 200),
+    "loopback": ("127.0.0.1", {"Host": "LocalHost:1"}, 200),
+    "nothing": ("127.0.0.1", {"Host": ""}, 403),
     "an address": ("127.0.0.1", {"Host": "[::1]:8766"}, 200),
     "one that is allowed": ("127.0.0.1", {"Host": "admin.example.org"}, 200),
+    "in other letters": ("127.0.0.1", {"Host": "ADMIN.Example.org:8766"}, 200),
     "where others may come": ("0.0.0.0", {"Host": "taskshim-admin:8766"}, 200),
 }
 
@@ -218,7 +220,7 @@ async def test_a_page_does_not_read_the_admin_address_under_a_name_of_its_own(
     host, headers, status = PAGES[case]
     config = config_for(
         upstream.url, tmp_path, upstream={"dialect": "experimental"}, admin={"host": host},
-        listen={"allowed_hosts": ["admin.example.org"]},
+        listen={"allowed_hosts": ["admin.Example.ORG"]},
     )  # fmt: skip
     async with running(config) as app, aiohttp.ClientSession() as http:
         url = str(app.admin_url).replace("0.0.0.0", "127.0.0.1")

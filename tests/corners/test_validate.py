@@ -14,6 +14,8 @@ from tests.shim import config_for
 
 DEEP = 100_000
 DIGITS = 5_000
+WIDE = b",".join(b'"%x":1' % n for n in range(10_001))
+"""More members than an object may have that is taken apart."""
 
 
 @pytest.fixture
@@ -68,6 +70,14 @@ BODIES: dict[str, tuple[bytes, int, int]] = {
     "doubled in params": (b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":1,"A":2}}', 400, -32600),
     "doubled in _meta": (
         b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":{"a":1,"a":2}}}',
+        400,
+        -32600,
+    ),
+    "wide": (b'{"jsonrpc":"2.0","id":1,"method":"ping",%b}' % WIDE, 400, -32600),
+    "wide params": (b'{"jsonrpc":"2.0","id":1,"method":"x","params":{%b}}' % WIDE, 400, -32600),
+    "wide _meta": (b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":{%b}}}' % WIDE, 400, -32600),
+    "wide with half a surrogate": (
+        b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"s":"\\ud800",%b}}' % WIDE,
         400,
         -32600,
     ),
@@ -148,11 +158,12 @@ PAYLOADS = {
     "digits": b"7" * DIGITS,
     "deep": b"[" * DEEP + b"]" * DEEP,
     "surrogate": b'"\\ud800"',
+    "wide": b"{%b}" % WIDE,
 }
 
 
 @pytest.mark.rule("VALIDATE", "HUB-5")
-@pytest.mark.parametrize("case", ["digits", "surrogate"])
+@pytest.mark.parametrize("case", ["digits", "surrogate", "wide"])
 @pytest.mark.parametrize("side", ["arguments", "result"])
 async def test_a_strange_value_passes(upstream: Scripted, client: ModernClient, case: str, side: str) -> None:
     value = PAYLOADS[case]

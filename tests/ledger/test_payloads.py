@@ -32,8 +32,8 @@ HANDLE = b'{"taskId":"one"}'
 ROOMY = 10_000_000
 
 
-def in_memory(at_most: int = ROOMY) -> InMemory:
-    return InMemory(lambda: at_most, lambda: None)
+def in_memory(secret: bytes | None = None) -> InMemory:
+    return InMemory(lambda: ROOMY, lambda: None, secret=secret)
 
 
 def holding(path: Path) -> list[str]:
@@ -155,6 +155,32 @@ async def test_the_same_question_is_known_and_another_under_its_id_closes_it(pat
     states = [(one.key, one.state) for one in await ledger.inputs(pk, EVERY_STATE)]
     assert states == [("q-1", "closed"), ("q-2", "outstanding")]
     assert await ledger.inputs(pk) == [other]
+
+
+@pytest.mark.parametrize(
+    ("text", "secret", "states"),
+    [
+        (b'{"message":"?"}', b"s", [("q-1", "outstanding")]),
+        (b'{"message":"!"}', b"s", [("q-1", "closed"), ("q-2", "outstanding")]),
+        (b'{"message":"?"}', b"other", [("q-1", "closed"), ("q-2", "outstanding")]),
+    ],
+)
+async def test_a_question_that_comes_again_after_a_restart_keeps_its_key(
+    path: Path, text: bytes, secret: bytes, states: list[tuple[str, str]]
+) -> None:
+    ledger = ledger_at(path, payloads=in_memory(b"s"))
+    await ledger.open()
+    pk = (await ledger.create_task(new_task("one"))).pk
+    under = {"upstream_id": b"7", "session_id": "s-1"}
+    await ledger.add_input(new_input(pk, "q-1", params=b'{"message":"?"}', **under))
+    await ledger.close()
+
+    ledger = ledger_at(path, payloads=in_memory(secret))
+    await ledger.open()
+    again = await ledger.add_input(new_input(pk, "q-2", params=text, **under))
+    assert (again.params, again.state, again.key) == (text, "outstanding", states[-1][0])
+    assert await ledger.inputs(pk) == [again]
+    assert [(one.key, one.state) for one in await ledger.inputs(pk, EVERY_STATE)] == states
 
 
 async def test_what_can_be_had_again_makes_way_first_and_a_question_never(path: Path) -> None:

@@ -68,6 +68,13 @@ class Calls:
         result, dropped = legacy_result(response.result)
         if dropped is not None:
             asked.ctx.trace.loss("LM-LOCAL", dropped)
+        return await self.give(asked, result)
+
+    async def give(self, asked: Asked, result: bytes) -> web.StreamResponse:
+        """Send a result; a list's cursor says whose it is where no session does (CUTOVER-STAY)."""
+        if asked.session is None:
+            origins, caller = self._tasks.origins, asked.ctx.caller
+            result = origins.named(caller, self._upstream.name, asked.message.method, result) or result
         return await asked.reply.send(write_result(asked.message.id, result))
 
     async def _send(self, asked: Asked, params: Members) -> Response | TaskRow:

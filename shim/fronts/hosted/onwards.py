@@ -16,7 +16,7 @@ from shim.tasks.promote import listed, offers_tasks
 from shim.upstreams.base import Context, Upstream
 from shim.wire.era import knows_tasks
 from shim.wire.hosting import legacy_notice, legacy_result, upstream_params
-from shim.wire.jsonrpc import Notification, write_result
+from shim.wire.jsonrpc import Notification
 from shim.wire.param_headers import why_invalid
 from shim.wire.tool_lists import tool_names, tools_with_support, without_tools
 
@@ -73,7 +73,7 @@ class Onwards:
         if knows and offers_tasks(self._config, facts) and asked.dialect.lists_task_support:
             support = await listed(self._config, self._upstream, asked.ctx, tool_names(result))
             result = tools_with_support(result, support)
-        return await asked.reply.send(write_result(asked.message.id, result))
+        return await self._calls.give(asked, result)
 
 
 def _is_out(ctx: Context, tool: Members) -> bool:

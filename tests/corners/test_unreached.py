@@ -69,7 +69,8 @@ class _Failing:
         (aiohttp.ConnectionTimeoutError(), "no connection within connect_timeout_ms"),
     ],
 )
-async def test_it_says_why(fault: Exception, why: str) -> None:
+async def test_it_says_why(fault: Exception, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     heard: list[tuple[bool, str]] = []
     link = Link(_Failing(fault), "https://hidden.example.org/mcp", Limits())  # type: ignore[arg-type]
     link.on_change = lambda up, evidence: heard.append((up, evidence))
@@ -115,3 +116,13 @@ async def test_a_server_that_hangs_up_is_named_without_a_word_of_the_library(
     assert reply.error["message"] == (
         "the upstream's answer broke off: it closed the connection without an answer"
     )
+
+
+async def test_a_file_of_trusted_certificates_that_is_not_there_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "gone.pem"))
+    fault = aiohttp.ClientConnectorCertificateError(KEY, verification("self-signed certificate"))
+    link = Link(_Failing(fault), "https://hidden.example.org/mcp", Limits())  # type: ignore[arg-type]
+    with pytest.raises(NeverSent, match=r"\(trusted ones: SSL_CERT_FILE, which names no file\)"):
+        await link.send("POST", {}, b"{}")

@@ -198,7 +198,8 @@ class World:
     def foreign_names(self, body: bytes, caller: str) -> Iterator[str]:
         """Give what stands in a message that is another caller's."""
         for name in {found.decode() for found in _NAMES.findall(body)}:
-            for one in (*self.jobs, *self.questions):
+            known: list[Job | Question] = [*self.jobs, *self.questions]
+            for one in known:
                 if one.owner != caller and name == one.name:
                     yield name
         for job in self.jobs:

@@ -175,7 +175,8 @@ class TaskRules(Talk):
 
     async def together(self, *asked: Any) -> list[Reply]:
         """Ask several things at the same moment."""
-        return list(await asyncio.gather(*asked))
+        replies: list[Reply] = await asyncio.gather(*asked)
+        return replies
 
     async def ping(self, seat: Seat) -> Reply:
         """Ask something that every server answers."""

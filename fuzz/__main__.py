@@ -19,6 +19,10 @@ _MOST_BYTES = 4_096
 _WALL_S = 3_600
 """Of one input; generous, since it counts while others have the CPU. The bound on CPU time is in `guided`."""
 _FAILED = 1
+_LED = re.compile(rb"conversations: (\d+)")
+_SEEDS_APART = 1_000_000
+CONVERSATIONS = "conversations"
+"""What is fuzzed besides the targets."""
 
 
 @dataclass(frozen=True)
@@ -53,18 +57,21 @@ HEAD = f"{'target':<16}{'executions':>12}{'edges':>8}{'new':>8}{'features':>10}{
 @click.option(
     "--crashes", type=click.Path(path_type=Path), default=Path("crashes"), help="Folder for what crashes."
 )
-@click.argument("targets", nargs=-1, type=click.Choice(NAMES))
+@click.argument("targets", nargs=-1, type=click.Choice((*NAMES, CONVERSATIONS)))
 def main(
     minutes: float, seed: int, jobs: int, crashes: Path, targets: tuple[str, ...], *, keep: bool
 ) -> None:
-    """Fuzz the readers, coverage-guided. Exit code 1: something was found, and stands in the folder named."""
+    """Fuzz the readers, coverage-guided, and lead conversations.
+
+    Exit code 1: something was found, and stands in the folder named.
+    """
     crashes.mkdir(parents=True, exist_ok=True)
-    chosen = targets or NAMES
+    chosen = targets or (*NAMES, CONVERSATIONS)
     seconds = minutes * 60 / len(chosen)
     click.echo(HEAD)
     done = []
     with ThreadPoolExecutor(jobs) as pool:
-        for run in pool.map(lambda name: _fuzzed(name, seconds, seed, crashes, keep=keep), chosen):
+        for run in pool.map(lambda name: _run(name, seconds, seed, crashes, keep=keep), chosen):
             done.append(run)
             click.echo(run.line())
     found = [path for run in done for path in run.crashes]
@@ -74,6 +81,28 @@ def main(
     for path in found:
         click.echo(f"crash: {path}")
     sys.exit(_FAILED if found else 0)
+
+
+def _run(name: str, seconds: float, seed: int, crashes: Path, *, keep: bool) -> Run:
+    """Run one target, or conversations, in a process of its own."""
+    if name == CONVERSATIONS:
+        return _conversed(seconds, seed, crashes)
+    return _fuzzed(name, seconds, seed, crashes, keep=keep)
+
+
+def _conversed(seconds: float, seed: int, crashes: Path) -> Run:
+    """Lead conversations, which are counted and cover nothing that is measured."""
+    before = set(crashes.glob(f"{CONVERSATIONS}-*"))
+    arguments = [str(seconds), str(seed * _SEEDS_APART), str(crashes)]
+    out = subprocess.run(
+        [sys.executable, "-m", "fuzz.conversations", *arguments], check=False, capture_output=True
+    )
+    led = _LED.search(out.stdout)
+    if led is None:
+        said = out.stderr.decode("utf-8", "replace")[-2_000:]
+        raise click.ClickException(f"{CONVERSATIONS}: ended with {out.returncode}: {said}")
+    found = tuple(sorted(set(crashes.glob(f"{CONVERSATIONS}-*")) - before))
+    return Run(CONVERSATIONS, int(led[1]), (0, 0), (0, 0), found)
 
 
 def _fuzzed(name: str, seconds: float, seed: int, crashes: Path, *, keep: bool) -> Run:

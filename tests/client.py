@@ -111,9 +111,13 @@ class OpenStream:
         """The next JSON-RPC message."""
         return (await self.next()).json
 
-    async def json(self) -> Any:
+    async def body(self) -> bytes:
         """The whole body of an answer that is no stream."""
-        return json.loads(await self._response.read())
+        return await self._response.read()
+
+    async def json(self) -> Any:
+        """The whole body of an answer that is no stream, read."""
+        return json.loads(await self.body())
 
     async def rest(self) -> list[Any]:
         """All messages until the end."""

@@ -136,6 +136,11 @@ class Stream:
     def is_open(self) -> bool:
         return self._open.is_set() and not self._gone.is_set()
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody reads it any more."""
+        return self._gone.is_set()
+
     async def send(self, message: Mapping[str, Any], *, event_id: str | None = None) -> None:
         """Send one JSON-RPC message as an event."""
         await self.opened()
@@ -213,6 +218,8 @@ class Scripted:
         """What GET gets; None: a stream for `get_stream()`."""
         self.beside: dict[str, Scriptable] = {}
         """What other paths give; well-known ones that do not stand here are not found."""
+        self.away: Scriptable | None = None
+        """What everything gets, whatever is scripted, for as long as it is set."""
         self.response_answer: Scriptable | None = None
         """What a client's JSON-RPC response gets; None: 202."""
         self.init_result: dict[str, Any] = {
@@ -257,6 +264,10 @@ class Scripted:
             self._living.clear()
         else:
             self._living.discard(session)
+
+    def knows(self, session: str) -> bool:
+        """Whether a session lives."""
+        return session in self._living
 
     # looking
 
@@ -307,6 +318,8 @@ class Scripted:
         return await self._send(request, seen, answer)
 
     def _decide(self, seen: Seen) -> Scriptable:
+        if self.away is not None:
+            return self.away
         if seen.path in self.beside or seen.path.startswith("/.well-known/"):
             return self.beside.get(seen.path, Raw(b"", 404, {}))
         if self._queues[seen.http_method]:

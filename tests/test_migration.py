@@ -11,7 +11,7 @@ from shim.auditing.gate import RULES
 from shim.cli.main import cli
 
 TEXT = (Path(__file__).parent.parent / "docs" / "migration.md").read_text("utf-8")
-COMMANDS = re.findall(r"^    (taskshim .+)$", TEXT, re.MULTILINE)
+COMMANDS = re.findall(r"^(taskshim .+)$", TEXT.replace("\\\n", " "), re.MULTILINE)
 
 
 @pytest.mark.parametrize("line", COMMANDS)
@@ -29,4 +29,4 @@ def test_a_command_of_the_runbook_exists(line):
 def test_the_runbook_has_commands_for_each_step():
     steps = TEXT.split("\n## ")[1:]
     assert len(steps) == 6
-    assert all("\n    taskshim " in step for step in steps)
+    assert all("\n```sh\ntaskshim " in step for step in steps)

@@ -1,6 +1,7 @@
 """Exchanges about tasks that are passed through, and what is written down of them (LL-RECORD)."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 from msgspec.structs import replace
@@ -104,7 +105,20 @@ class Recording:
         with self._tasks.hand_back.waiting(asked.ctx, row, asked.message.id, resumable) as waiting:
             return await self.relay(asked, row, waiting)
 
-    async def relay(self, asked: Asked, row: TaskRow, waiting: Waiting | None = None) -> web.StreamResponse:
+    async def relay_cancel(self, asked: Asked, row: TaskRow) -> web.StreamResponse:
+        """Pass a cancel, which is on disk before the server hears of it, and off it where it is refused."""
+        await self._ledger.mark_cancel(row.pk)
+
+        async def refused() -> None:
+            if not row.cancel_requested:  # else an earlier one was taken
+                await self._ledger.mark_cancel(row.pk, asked=False)
+
+        return await self.relay(asked, row, refused=refused)
+
+    async def relay(
+        self, asked: Asked, row: TaskRow, waiting: Waiting | None = None,
+        refused: Callable[[], Awaitable[None]] | None = None,
+    ) -> web.StreamResponse:  # fmt: skip
         """Pass an exchange about a task, and take what it shows of the task into the ledger."""
         passing = self._passing.tap(asked.ctx, asked.session, asked.dialect, row=row)
         began_ms = self._tasks.room.clock.now_ms()
@@ -115,6 +129,8 @@ class Recording:
                 return await passing(data) if passing is not None else None
             if waiting is not None and waiting.called_off and message.error is not None:
                 return DROPPED
+            if refused is not None and message.error is not None:
+                await refused()
             if message.result is not None and message.id == asked.message.id:
                 await self._note(asked, row, message.result, began_ms)
             return None

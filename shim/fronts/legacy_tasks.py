@@ -168,8 +168,7 @@ class LegacyTasks:
     async def _cancel(self, asked: Asked) -> web.StreamResponse:
         row = await self._hub.own(asked)
         if self._relayed(asked, row):
-            await self._ledger.mark_cancel(row.pk)
-            return await self.recording.relay(asked, row)
+            return await self.recording.relay_cancel(asked, row)
         return await self._hub.cancel(asked, row)
 
     async def _answer(self, asked: Asked) -> web.StreamResponse:

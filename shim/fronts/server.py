@@ -45,6 +45,18 @@ class _Connection(web.RequestHandler):
             self._waiting.cancel()
             self._waiting = None
 
+    async def shutdown(self, timeout: float | None = 15.0) -> None:  # noqa: ASYNC109 - as aiohttp has it
+        """Let what is under way end within `timeout`; aiohttp would cut it off after twice as long."""
+        handler = self._task_handler
+        cut = None
+        if handler is not None and timeout is not None:
+            cut = asyncio.get_running_loop().call_later(timeout, handler.cancel)
+        try:
+            await super().shutdown(timeout)
+        finally:
+            if cut is not None:
+                cut.cancel()
+
     def _nothing_came(self) -> None:
         self.reached["limits.slow_sender_ms"] += 1
         self.force_close()

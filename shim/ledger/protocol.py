@@ -78,8 +78,8 @@ class Ledger(Protocol):
     async def expire(self, pk: int, now_ms: int) -> None:
         """Turn a task into a tombstone (DUR-4)."""
 
-    async def mark_cancel(self, pk: int) -> None:
-        """Note that its owner asked to cancel it."""
+    async def mark_cancel(self, pk: int, *, asked: bool = True) -> None:
+        """Note that its owner asked to cancel it; `asked=False` that the server would have none of it."""
 
     async def map_task(self, pk: int, upstream_task_id: str, session_id: str | None, *, driven: bool) -> None:
         """Note that a local task is one of the server's from now on (LM-CREATE)."""

@@ -182,9 +182,9 @@ class Tasks(Part):
 
         await self._db.write((_END, (now_ms, pk)), entomb, then=keep)
 
-    async def mark_cancel(self, pk: int) -> None:
-        """Note that its owner asked to cancel it."""
-        await self._set("cancel_requested = 1", (), pk)
+    async def mark_cancel(self, pk: int, *, asked: bool = True) -> None:
+        """Note that its owner asked to cancel it; `asked=False` that the server would have none of it."""
+        await self._set("cancel_requested = ?", (int(asked),), pk)
 
     async def set_session(self, pk: int, session_id: str) -> None:
         """Note that the task is served by another upstream session now."""

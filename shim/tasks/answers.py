@@ -1,5 +1,6 @@
 """Answers to a task's questions: how a client's is read, and how it gets to the server (ML-UPDATE)."""
 
+import asyncio
 import itertools
 
 from shim.clock import retry_ms
@@ -27,13 +28,18 @@ class Delivery:
 
     def __init__(self, room: Room) -> None:
         self._room = room
-        self._under_way: set[tuple[int, str]] = set()
+        self._under_way: dict[tuple[int, str], asyncio.Task[None]] = {}
 
     def begin(self, row: TaskRow, asked: InputRow) -> None:
         """Deliver an answer in the background; one that is under way is not begun again."""
         if (row.pk, asked.key) not in self._under_way:
-            self._under_way.add((row.pk, asked.key))
-            self._room.start(self._run(row, asked), f"deliver {row.pk}/{asked.key}")
+            work = self._room.start(self._run(row, asked), f"deliver {row.pk}/{asked.key}")
+            self._under_way[row.pk, asked.key] = work
+
+    async def arrived(self, wait_ms: int) -> None:
+        """Give what is under way a moment to get there: not all of it outlives the shim (DUR-8)."""
+        if self._under_way:
+            await asyncio.wait(self._under_way.values(), timeout=wait_ms / 1000)
 
     async def _run(self, row: TaskRow, asked: InputRow) -> None:
         room = self._room
@@ -61,4 +67,4 @@ class Delivery:
                         continue
                     await room.clock.sleep_ms(retry_ms(PAUSES_MS, attempt))
         finally:
-            self._under_way.discard((row.pk, asked.key))
+            self._under_way.pop((row.pk, asked.key), None)

@@ -30,6 +30,7 @@ async def cancel(room: Room, observer: Observer, ctx: Context, row: TaskRow, *, 
     if row.status in TERMINAL:
         return row
     acknowledged = not row.local and room.upstream(row).dialect.carries.ack
+    asked_before = row.cancel_requested
     if not acknowledged:
         await room.ledger.mark_cancel(row.pk)
         row = await room.ledger.own_task(row.pk)
@@ -46,6 +47,9 @@ async def cancel(room: Room, observer: Observer, ctx: Context, row: TaskRow, *, 
         ctx.trace.loss("ML-CANCEL", "tasks/cancel")
         return row
     observer.forget(row.pk)
+    if answer == "known" and not acknowledged and not asked_before:
+        # it ended of itself: a dialect without the state would have its error taken for the cancel's
+        await room.ledger.mark_cancel(row.pk, asked=False)
     if pin and acknowledged:
         if answer == "known":
             if (row := await observer.current(ctx, row)).status in TERMINAL:
@@ -68,10 +72,8 @@ async def _ask(room: Room, observer: Observer, ctx: Context, row: TaskRow) -> Li
     holder = room.holder(row)
     try:
         return "ack" if await holder.cancel(ctx, row) else "none"
-    except TaskGone:
-        raise
     except TaskUnknown:
-        # -32602 says unknown or already ended: one look tells which
+        # -32602 says unknown or already ended: one look tells which, also where the session is gone
         await room.upstream(row).get(ctx, row)
         return "known"
     except Interrupted:

@@ -171,6 +171,7 @@ class Observer:
         if flight is None:
             flight = asyncio.create_task(look(ctx, row), name=f"look at {row.pk}")
             flights[whose] = flight
+            self._room.keep(flight)  # it ends before the ledger is closed, which it writes to
             flight.add_done_callback(lambda _: self._landed(row.pk, flights, whose))
         return await asyncio.shield(flight)
 

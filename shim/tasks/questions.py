@@ -236,6 +236,10 @@ class Questions:
         """Deliver a stored answer in the background, once."""
         self._delivery.begin(row, asked)
 
+    async def arrived(self, wait_ms: int) -> None:
+        """Give answers that are on their way a moment to get to the server."""
+        await self._delivery.arrived(wait_ms)
+
     async def close(self, row: TaskRow) -> None:
         """Close the questions of a task that has ended (INPUT-END)."""
         self.forget(row.pk)

@@ -21,7 +21,7 @@ from shim.tasks.origin import Origins
 from shim.tasks.parked import ParkedCalls
 from shim.tasks.questions import Questions
 from shim.tasks.refusal import end_refused
-from shim.tasks.results import Results
+from shim.tasks.results import DRAIN_MS, Results
 from shim.tasks.room import Room
 from shim.tasks.sweep import Sweeper
 from shim.tasks.view import task_of
@@ -62,6 +62,7 @@ class Tasks:
         """Call off what is open upstream, so that nothing is swallowed while no shim runs."""
         await self.parked.close()
         await self.results.close()
+        await self.questions.arrived(DRAIN_MS)
         await self.room.close()
 
     async def plan(self, ctx: Context, upstream: Upstream, tool: str, *, declared: bool) -> Plan:

@@ -5,6 +5,7 @@ import errno
 import os
 import ssl
 from collections.abc import Mapping
+from pathlib import Path
 
 import aiohttp
 
@@ -51,12 +52,18 @@ def unreached(exc: Exception) -> str:
             certificate_error=ssl.SSLCertVerificationError() as fault
         ):
             why = fault.verify_message.partition(",")[0]  # what follows names the address
-            return f"its certificate does not hold: {why} (trusted ones: SSL_CERT_FILE)"
+            return f"its certificate does not hold: {why} (trusted ones: {_trusted()})"
         case aiohttp.ClientConnectorSSLError():
             return "it does not speak TLS there, or not as it must; look at the scheme and port of its URL"
         case aiohttp.ClientConnectorError(os_error=OSError(errno=int(number))):
             return os.strerror(number)
     return type(exc).__name__
+
+
+def _trusted() -> str:
+    """Name what says which certificates are trusted; a file that is not there is passed over in silence."""
+    named = os.environ.get("SSL_CERT_FILE")
+    return "SSL_CERT_FILE" if not named or Path(named).is_file() else "SSL_CERT_FILE, which names no file"
 
 
 def no_descriptor(exc: Exception) -> bool:

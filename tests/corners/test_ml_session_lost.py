@@ -194,3 +194,26 @@ async def test_nobody_shares_the_new_session_with_nobody(upstream: Scripted, tmp
     kept = {seen.params["taskId"]: seen.session for seen in upstream.seen("tasks/get")[-2:]}
     assert len(set(kept.values())) == 2
     assert len(upstream.seen("initialize")) == before + 2
+
+
+@pytest.mark.rule("ML-SESSION-LOST")
+async def test_a_session_that_is_gone_before_it_is_used_is_an_outage(
+    upstream: Scripted, tmp_path: Path
+) -> None:
+    """As with several instances behind one address: the next request comes to another one."""
+    upstream.on("tasks/get", known)
+
+    def elsewhere(seen: Seen) -> Any:
+        answer = upstream.initialize(seen)
+        upstream.forget(upstream.sessions[-1])
+        return answer
+
+    async with corner(upstream, tmp_path, sessions=NO_SPARES) as ml:
+        await ml.create()
+        upstream.forget()
+        upstream.once("initialize", elsewhere)
+        ml.clock.advance(60_000)
+        reply = await ml.client.tasks("get", "task-1")
+        assert (reply.status, reply.error["code"]) == (502, -32603)
+        assert "several instances" in reply.error["message"]
+        assert (await ml.get())["status"] == "working"

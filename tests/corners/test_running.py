@@ -15,7 +15,7 @@ from tests.client import LegacyClient, ModernClient
 from tests.corners.lm import DISCOVER, asks, made, more, seen_as
 from tests.corners.lm import TOOLS as MODERN_TOOLS
 from tests.corners.ml import ALICE, TOOLS, accept, elicit
-from tests.scripted import Broken, Error, Raw, Scripted, scripted, text
+from tests.scripted import Broken, Error, Hang, Raw, Scripted, scripted, text, tool
 from tests.shim import config_for, events
 
 MINUTE_MS = 60_000
@@ -288,3 +288,29 @@ async def test_a_passed_call_that_waits_for_an_answer_does_not_hold_the_stop(
 def notice(text: str) -> dict[str, Any]:
     """A message that a server logs."""
     return {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": text}}
+
+
+async def test_what_hangs_at_the_stop_is_waited_for_once(
+    upstream: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """aiohttp waits once more after `limits.shutdown_ms`, before it cuts off: that wait has no end here."""
+    waits: list[float | None] = []
+
+    def waiting(delay: float | None, **_: Any) -> asyncio.Timeout:
+        waits.append(delay)
+        return asyncio.timeout(delay if len(waits) == 1 else None)
+
+    upstream.on("tools/list", {"tools": [tool("plain", "forbidden")]})
+    upstream.on("tools/call", Hang())
+    config = config_for(
+        upstream.url, tmp_path, upstream={"dialect": "experimental"}, limits={"shutdown_ms": 50}
+    )
+    async with AsyncExitStack() as outlives:
+        async with running(config) as app:
+            client = await outlives.enter_async_context(ModernClient(app.url, headers=ALICE))
+            call = asyncio.create_task(client.call("plain"))
+            await upstream.wait("tools/call")
+            monkeypatch.setattr("aiohttp.web_protocol.ceil_timeout", waiting)
+        with pytest.raises(aiohttp.ClientError):
+            await call
+    assert waits == [0.05, 0.05]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from shim.ledger.records import EVERY_STATE
 from tests.client import LegacyClient
 from tests.corners import lm as modern_side
 from tests.corners import mm as both_modern
@@ -17,7 +18,7 @@ from tests.corners import test_promote as promoting
 from tests.corners.lm import asks, seen_as
 from tests.corners.ml import ALICE, Corner, HandClock, accept, breath, corner, elicit
 from tests.planted import MARK
-from tests.scripted import Error, Hang, Scripted, scripted, task, text
+from tests.scripted import Error, Hang, Raw, Scripted, Seen, scripted, task, text
 from tests.shim import DEFAULTS
 
 pytestmark = pytest.mark.rule("DUR-8")
@@ -238,6 +239,39 @@ async def test_a_question_that_a_legacy_server_asks_again_keeps_its_key(
             shown.append((await ml.until("task-1", "input_required"))["inputRequests"])
     assert list(shown[0]) == ["elicitation-1"]
     assert shown[0] == shown[1]
+
+
+@pytest.mark.rule("DUR-2", "ML-UPDATE")
+async def test_an_answer_that_is_on_its_way_gets_there_before_the_shim_stops(
+    upstream: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopping = asyncio.Event()
+
+    async def taken_late(_: Seen) -> Raw:
+        await stopping.wait()
+        return Raw(b"", 202, {})
+
+    upstream.on("tasks/get", task(status="input_required"))
+    stream = upstream.stream("tasks/result")
+    async with corner(upstream, tmp_path, **IN_MEMORY) as ml:
+        arrived = ml.app.tasks.questions.arrived
+
+        async def waited_for(wait_ms: int) -> None:
+            stopping.set()
+            await arrived(wait_ms)
+
+        monkeypatch.setattr(ml.app.tasks.questions, "arrived", waited_for)
+        await ml.create()
+        await ml.get()
+        await stream.send(elicit("q-1", "task-1"))
+        await ml.until("task-1", "input_required")
+        upstream.once(None, taken_late)
+        await ml.client.tasks("update", "task-1", inputResponses={"elicitation-1": accept(ok=True)})
+        await upstream.response_to("q-1")
+        pk = (await ml.app.ledger.own_task(1)).pk
+    async with corner(upstream, tmp_path, **IN_MEMORY) as ml:
+        [asked] = await ml.app.ledger.inputs(pk, EVERY_STATE)
+    assert asked.state == "delivered"
 
 
 async def _answers_are_out(ml: Corner) -> None:

@@ -9,7 +9,10 @@ from typing import Any
 
 @contextmanager
 def planted(module: ModuleType, before: str, after: str) -> Iterator[None]:
-    """Run with every occurrence of a text in a module's functions replaced, whoever has imported them."""
+    """Run with every occurrence of a text in a module's functions and statements replaced.
+
+    Functions change for whoever has imported them, statements (strings of the module) for the module itself.
+    """
     source = inspect.getsource(module)
     assert before in source, f"{module.__name__} no longer has {before!r}"
     names: dict[str, Any] = {"__name__": module.__name__}
@@ -19,13 +22,21 @@ def planted(module: ModuleType, before: str, after: str) -> Iterator[None]:
         for ours, theirs in _pairs(vars(module), names, module.__name__)
         if ours.__code__ != theirs.__code__
     ]
-    assert changed, f"{after!r} changes no function"
+    texts = {
+        name: text for name, text in vars(module).items()
+        if isinstance(text, str) and not name.startswith("__") and names.get(name) != text
+    }  # fmt: skip
+    assert changed or texts, f"{after!r} changes nothing"
     kept: list[tuple[FunctionType, CodeType]] = [(ours, ours.__code__) for ours, _ in changed]
     try:
         for ours, theirs in changed:
             ours.__code__ = theirs.__code__
+        for name in texts:
+            setattr(module, name, names[name])
         yield
     finally:
+        for name, text in texts.items():
+            setattr(module, name, text)
         for ours, code in kept:
             ours.__code__ = code
 

@@ -50,6 +50,7 @@ async def test_a_client_without_a_token_gets_one(
     told = events(tmp_path)
     assert {one.get("http_status") for one in told} >= {200, 401, 403}
     verdicts = [one["verdict"] for one in told if one["event"] == "upstream.probed"]
-    assert verdicts == ["inconclusive", server], "only who has a token is told the era"
+    *before, last = verdicts  # it is asked for again every 15 s until it is known
+    assert ({*before}, last) == ({"inconclusive"}, server), "only who has a token is told the era"
     callers = {one["caller"] for one in told if one.get("caller_kind") not in {None, "none"}}
     assert len(callers) == 1, "the caller of an old token is that of the next"

@@ -196,9 +196,14 @@ class Sessions:
         )  # fmt: skip
         if session.wire_id is not None:
             await self._ledger.add_session(session.row)
-        await session.post(ctx, write_notification(INITIALIZED, {}))
-        if ctx.kinds:
-            await session.open_stream(ctx)
+        try:
+            await session.post(ctx, write_notification(INITIALIZED, {}))
+            if ctx.kinds:
+                await session.open_stream(ctx)
+        except Gone:
+            await self._ledger.close_session(session.id)
+            fault = "the upstream forgot a session while it was being opened: has it several instances?"
+            raise UpstreamFault(fault) from None
         ctx.trace.event("session.opened", side="upstream", reason="pool")
         return session
 

@@ -153,8 +153,8 @@ async def linked(
     limits = link_limits(config, settings)
     bridge = bridge_of(config, settings, ledger, clock) if settings.command else None
     socket = await stack.enter_async_context(serving(bridge)) if bridge is not None else None
-    client = open_client(limits, socket)
+    client = open_client(settings.url or BRIDGE_URL, limits, socket)
     stack.push_async_callback(client.close)
-    link = Link(client, settings.url or BRIDGE_URL, limits)
+    link = Link(client, limits)
     link.on_drop = None if bridge is None else bridge.drop
     return link

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from shim.callers.refused import Refused
 from shim.callers.sources import person
+from shim.clock import duration
 from shim.config.identity import Claimed
 
 Claims = Mapping[str, object]
@@ -23,9 +24,9 @@ def until_ms(claims: Claims, settings: Claimed, now_ms: int) -> int | None:
         raise Refused("token_audience", "the token is for another audience")
     expires, begins = _time_ms(claims, "exp"), _time_ms(claims, "nbf")
     if expires is not None and now_ms >= expires + settings.leeway_ms:
-        raise Refused("token_expired", "the token has expired")
+        raise Refused("token_expired", f"the token expired {duration(now_ms - expires)} ago")
     if begins is not None and now_ms < begins - settings.leeway_ms:
-        raise Refused("token_early", "the token is not valid yet")
+        raise Refused("token_early", f"the token is not valid for another {duration(begins - now_ms)}")
     return None if expires is None else expires + settings.leeway_ms
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import structlog
 
 from shim.callers.encoded import unpadded
+from shim.config import digest_of
 
 log = structlog.get_logger("shim.callers")
 
@@ -58,11 +59,14 @@ class Keys:
         """Give the keys for a purpose, the one of the newest key first."""
         return tuple(self._key(number, purpose) for number in range(len(self._roots)))
 
-    def hash(self, purpose: str, value: str) -> str:
-        """Give a keyed hash, the same for the same value as long as the oldest key is in the file."""
+    def hash(self, purpose: str, value: str, *, digested: bool = False) -> str:
+        """Give a keyed hash, the same for the same value as long as the oldest key is in the file.
+
+        `digested`: that of the value's SHA-256, which is all that the config may hold of it.
+        """
         if len(value) > _REMEMBERED_CHARS:
-            return self._hash(purpose, value)
-        return self._remembered(purpose, value)
+            return self._hash(purpose, value, digested)
+        return self._remembered(purpose, value, digested)
 
     def sign(self, purpose: str, bound_to: str, payload: str) -> str:
         """Give a text that carries a payload for one caller."""
@@ -80,7 +84,9 @@ class Keys:
                 return data.decode()
         return None
 
-    def _hash(self, purpose: str, value: str) -> str:
+    def _hash(self, purpose: str, value: str, digested: bool) -> str:  # noqa: FBT001 - a part of its cache's key
+        if digested:
+            value = digest_of(value)
         return self._mac(len(self._roots) - 1, purpose, _bytes(value)).hex()[:32]
 
     def _mac(self, root: int, purpose: str, data: bytes) -> bytes:

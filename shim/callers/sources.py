@@ -3,6 +3,7 @@
 import ipaddress
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import structlog
@@ -12,7 +13,6 @@ from shim.callers.caller import Caller
 from shim.callers.credentials import bearer_token, claims_of, credential_of, only
 from shim.callers.keys import Keys
 from shim.callers.refused import Refused
-from shim.config import digest_of
 
 log = structlog.get_logger("shim.callers")
 
@@ -44,7 +44,9 @@ class ApiKeySource:
         self._header = header
         self._shared = header.lower() == "authorization"
         self._callers = {
-            keys.hash(_KEY_PURPOSE, digest): (keys.hash(CALLER_PURPOSE, f"api_key:{name}"), name)
+            keys.hash(_KEY_PURPOSE, digest): Caller(
+                keys.hash(CALLER_PURPOSE, f"api_key:{name}"), "api_key", name
+            )
             for name, digest in digests.items()
         }
 
@@ -54,12 +56,13 @@ class ApiKeySource:
         if given is None:
             return None
         key = bearer_token(given) if self._shared else given.strip()
-        found = None if key is None else self._callers.get(self._keys.hash(_KEY_PURPOSE, digest_of(key)))
+        found = None if key is None else self._callers.get(self._keys.hash(_KEY_PURPOSE, key, digested=True))
         if found is None:
             if self._shared:  # it may be another source's; with none that takes it, it is a 401 all the same
                 return None
             raise Refused("api_key", f"{self._header}: not a known key")
-        return Caller(found[0], "api_key", found[1], credential_of(self._keys, headers))
+        credential = credential_of(self._keys, headers)
+        return found if credential is None else replace(found, credential=credential)
 
 
 class HeaderSource:

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import click
 import structlog
 from pydantic import SecretStr
@@ -20,12 +21,14 @@ from shim.config import Config
 from shim.config.identity import ApiKeyIdentity
 from shim.pipe.relayed import Relayed
 from shim.pipe.streams import Lines, lines_of
-from shim.standing import link_limits
-from shim.upstreams.http import open_client
 
 log = structlog.get_logger("shim")
 
 _NAME, _KEY = "stdio", "Taskshim-Stdio"
+_HEAD_BYTES = 65_536
+"""Of a line of an answer's head: what the shim takes from its upstream, it says here."""
+_KEEPALIVE_S = 4
+"""Shorter than that of the shim's own endpoint."""
 
 
 @click.command("stdio")
@@ -55,7 +58,12 @@ async def _run(config: Config) -> None:
         socket = Path(folder, "endpoint")
         async with running(fitted, socket=socket) as app:
             log.info("serving", url="stdio", upstream=config.upstream[0].address)
-            async with open_client(link_limits(fitted, fitted.upstream[0]), str(socket)) as http:
+            async with aiohttp.ClientSession(
+                connector=aiohttp.UnixConnector(str(socket), limit=0, keepalive_timeout=_KEEPALIVE_S),
+                timeout=aiohttp.ClientTimeout(total=None),
+                max_line_size=_HEAD_BYTES,
+                max_field_size=_HEAD_BYTES,
+            ) as http:
                 out = await Lines.to(sys.stdout.buffer)
                 client = Relayed(http, app.url, {_KEY: key}, out.write, config.limits.frame_bytes)
                 await _until_told(client, config.limits.body_bytes)

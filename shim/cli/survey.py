@@ -75,9 +75,9 @@ async def survey(
     """
     bounds = Bounds()
     limits = Limits(bounds.frame_bytes, timeout_ms, timeout_ms)
-    client = open_client(limits, socket)
+    client = open_client(url, limits, socket)
     try:
-        link = Link(client, url, limits)
+        link = Link(client, limits)
         probed = await probe(link, NullSink(), "probe", headers)
         found = Survey(url, probed.era.value if probed.era else None, probed.verdict.evidence)
         if probed.era is Era.MODERN:

@@ -13,12 +13,17 @@ class Section(BaseModel):
     )
 
 
-Ms = Annotated[int, Field(ge=0)]
+_CENTURY_MS = 3_155_760_000_000
+"""The longest duration: with the time of day it still is a date, and an integer that SQLite takes."""
+_MOST = 2**53 - 1
+"""The largest number that every JSON reader takes for what it is."""
+
+Ms = Annotated[int, Field(ge=0, le=_CENTURY_MS)]
 """A duration in milliseconds, 0 allowed."""
-SomeMs = Annotated[int, Field(gt=0)]
+SomeMs = Annotated[int, Field(gt=0, le=_CENTURY_MS)]
 """A duration in milliseconds that must pass."""
-Count = Annotated[int, Field(gt=0)]
-Bytes = Annotated[int, Field(gt=0)]
+Count = Annotated[int, Field(gt=0, le=_MOST)]
+Bytes = Annotated[int, Field(gt=0, le=_MOST)]
 Port = Annotated[int, Field(ge=0, le=65_535)]
 
 

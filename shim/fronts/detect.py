@@ -26,6 +26,7 @@ class Detector:
         self._ledger = ledger
         legacy = [dialect for dialect in dialects.values() if dialect.era == "legacy"]
         self._augmenting = [dialect for dialect in legacy if dialect.creates_by_param]
+        self._augments = frozenset(dialect.create.member for dialect in self._augmenting)
         self._with_method: dict[str, list[Dialect]] = defaultdict(list)
         for dialect in legacy:
             for method in dialect.methods.names():
@@ -60,9 +61,11 @@ class Detector:
     def pass_over(self, asked: Asked) -> None:
         """Take from a call what asks for a task in another dialect than its own (CS-CREATE)."""
         message, dialect = asked.message, asked.dialect
-        members = {one.create.member for one in self._augmenting} & message.params.keys()
+        if self._augments.isdisjoint(message.params):
+            return
+        members = self._augments & message.params.keys()
         if dialect.creates_by_param:
-            members.discard(dialect.create.member)
+            members -= {dialect.create.member}
         for member in members:
             asked.ctx.trace.lenient("CS-CREATE", f"{CALL}: params.{member}")
         if members:

@@ -102,7 +102,7 @@ class Endpoint:
         self, http: web.BaseRequest, message: Message | None, route: Route, trace: Trace, reply: Reply
     ) -> web.StreamResponse:
         era = classify(http.headers, message, route.era)
-        trace.era = era.value
+        trace.era = str(era)
         session_id = session_header(http) if era is Era.LEGACY else None
         caller = await self.terms.resolver.resolve(http.headers, http.remote, session_id=session_id)
         trace.caller, trace.caller_kind, trace.caller_label = caller.key, caller.kind, caller.label

@@ -90,8 +90,10 @@ class Guard:
         held.add(length or 0)
         if (expected := http.headers.get(hdrs.EXPECT)) is not None:
             await _go_on(http, expected)
+        if length is not None and http.content.is_eof():
+            return http.content.read_nowait()  # it came with its head, as most do
         try:
-            async with asyncio.timeout(None if http.content.is_eof() else self._patience_ms / 1000):
+            async with asyncio.timeout(self._patience_ms / 1000):
                 return await _come(http, held, length, limit)
         except TimeoutError:
             raise too_slow(self._patience_ms) from None

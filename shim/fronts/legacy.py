@@ -8,18 +8,18 @@ hub's verbs where not.
 import asyncio
 from functools import partial
 
-import aiohttp
 from aiohttp import web
 
 from shim.fronts.keyed import LegacyOnce
 from shim.fronts.legacy_admission import Admission
-from shim.fronts.legacy_request import Asked, exchange_name
+from shim.fronts.legacy_request import Asked
 from shim.fronts.legacy_tasks import LegacyTasks
 from shim.fronts.open_streams import OpenStreams, unless
 from shim.fronts.relay import Relay
 from shim.fronts.reply import Reply
 from shim.ledger.records import SessionRow
 from shim.upstreams.base import Context, Upstream
+from shim.upstreams.client import Answer
 from shim.wire.errors import stopping
 from shim.wire.http import SESSION_ID, is_success
 from shim.wire.jsonrpc import Message, Request, Response, write_message
@@ -48,7 +48,6 @@ class LegacyFront:
         pinned: str | None,
     ) -> web.StreamResponse:
         """Answer one legacy exchange; `message` is None for GET and DELETE. Raises ShimError."""
-        ctx.trace.method = exchange_name(http, message)
         session = await self._admission.session(http, ctx)
         if message is None:
             return await self._without_body(http, ctx, reply, session, pinned)
@@ -121,7 +120,7 @@ class LegacyFront:
         sessions.fill(ctx, message.params)
         dialect = self._admission.detector.of_session(None, pinned)
 
-        async def opened(response: aiohttp.ClientResponse, body: bytes) -> bytes | None:
+        async def opened(response: Answer, body: bytes) -> bytes | None:
             session_id = response.headers.get(SESSION_ID)
             return await sessions.opened(session_id, body, ctx, dialect)
 

@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Seque
 from dataclasses import dataclass
 from typing import Any
 
-import aiohttp
 from aiohttp import hdrs, web
 
 from shim.fronts.reply import Reply
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context
+from shim.upstreams.client import Answer
 from shim.upstreams.http import Counted, Link, media_type
 from shim.wire.era import Era
 from shim.wire.http import (
@@ -34,7 +34,7 @@ Tap = Callable[[bytes], Awaitable[bytes | None]]
 DROPPED = b""
 Beside = Callable[[], Coroutine[Any, Any, None]]
 """Says more on the stream, between its messages, for as long as that is open."""
-Opened = Callable[[aiohttp.ClientResponse, bytes], Awaitable[bytes | None]]
+Opened = Callable[[Answer, bytes], Awaitable[bytes | None]]
 """Sees a whole answer with its headers; bytes replace it."""
 
 
@@ -107,8 +107,8 @@ class Relay:
                 await reply.open_stream(response.status)
                 async with _while_open(beside):
                     return await self._stream(response, reply, tap, counted)
-            async with self._link.in_time(patient=not refused):  # a tool may take hours, a refusal may not
-                answer = await self._link.read(response)
+            # a tool may take hours, a refusal may not
+            answer = await (self._link.read_in_time if refused else self._link.read)(response)
             if not answer and http.method == hdrs.METH_POST and is_success(response.status):
                 return reply.empty(202)  # any empty 2xx will do (NOTIFY)
             if is_error(answer):
@@ -125,7 +125,7 @@ class Relay:
             return reply.raw(response.status, answer, response.headers.get(hdrs.CONTENT_TYPE))
 
     async def _stream(
-        self, response: aiohttp.ClientResponse, reply: Reply, tap: Tap | None, counted: Counted
+        self, response: Answer, reply: Reply, tap: Tap | None, counted: Counted
     ) -> web.StreamResponse:
         async for frame in self._link.frames(response):
             reply.resumable |= frame.id is not None

@@ -6,10 +6,10 @@ Rules CUTOVER-RULES, -STAY, -TOOL, -FALLBACK and -DRAIN. With one upstream all o
 import contextlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
+import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
@@ -30,6 +30,8 @@ from shim.wire.era import Era
 from shim.wire.errors import unknown_session
 from shim.wire.jsonrpc import Message, Notification, Request, Response
 from shim.wire.methods import CANCELLED
+
+_NOTHING = contextlib.nullcontext()
 
 
 class Front(Protocol):
@@ -63,8 +65,7 @@ class Standing(Protocol):
         """Tell whether it lists a tool; None where it cannot be asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(msgspec.Struct, frozen=True):
     """One request, as far as it is known before anybody serves it."""
 
     http: web.BaseRequest
@@ -74,8 +75,7 @@ class Arrival:
     session_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(msgspec.Struct, frozen=True):
     """Where a request goes."""
 
     standing: Standing
@@ -133,13 +133,15 @@ class Routes:
             return Way(bound, message)
         return await self._placed(arrival, message, self._rule(arrival, _client(message)))
 
-    @contextlib.contextmanager
-    def under_way(self, arrival: Arrival, way: Way) -> Iterator[None]:
+    def under_way(self, arrival: Arrival, way: Way) -> contextlib.AbstractContextManager[None]:
         """Note a session's request while it runs: the session is not drained, and a cancellation finds it."""
         session_id, message = arrival.session_id, arrival.message
         if self._only is not None or session_id is None or not isinstance(message, Request):
-            yield
-            return
+            return _NOTHING
+        return self._noted(session_id, message, way)
+
+    @contextlib.contextmanager
+    def _noted(self, session_id: str, message: Request, way: Way) -> Iterator[None]:
         called = (session_id, message.id)
         self._busy[session_id] += 1
         if way.reason:

@@ -4,9 +4,8 @@ Those that equal nobody are not counted together (OWN-NONE).
 """
 
 import math
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
+from types import TracebackType
 
 from shim.callers.caller import Caller
 from shim.clock import Clock
@@ -17,6 +16,49 @@ from shim.wire.errors import too_many
 
 _REMEMBERED = 10_000
 """Callers whose polls are counted; who is forgotten has its whole burst again."""
+_NONE = nullcontext()
+
+
+class _Place(AbstractContextManager[None]):
+    """One request of a caller that is under way."""
+
+    __slots__ = ("_caller", "_under_way")
+
+    def __init__(self, under_way: dict[str, int], caller: str) -> None:
+        self._under_way = under_way
+        self._caller = caller
+
+    def __enter__(self) -> None:
+        self._under_way[self._caller] = self._under_way.get(self._caller, 0) + 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        left = self._under_way[self._caller] - 1
+        if left:
+            self._under_way[self._caller] = left
+        else:
+            del self._under_way[self._caller]
+
+
+class _Entered(AbstractContextManager[Holding]):
+    """Any request that is under way."""
+
+    __slots__ = ("_held", "_shares")
+
+    def __init__(self, shares: "Shares", budget: Budget) -> None:
+        self._shares = shares
+        self._held = budget.holding()
+
+    def __enter__(self) -> Holding:
+        self._shares.all_under_way += 1
+        return self._held
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._shares.all_under_way -= 1
+        self._held.set(0)
 
 
 class Shares:
@@ -26,50 +68,36 @@ class Shares:
         self._config = config
         self._clock = clock
         self._budget = budget
-        self._all = 0
+        self.all_under_way = 0
         self._methods = polls
         """Methods that look at a task once."""
-        self._under_way: Counter[str] = Counter()
+        self._under_way: dict[str, int] = {}
         self._polls: Recent[str, tuple[float, float]] = Recent(_REMEMBERED)
         """Caller -> polls that it has in hand, and when that was so, in ticks."""
 
-    @contextmanager
-    def entering(self) -> Iterator[Holding]:
-        """Count a request while the block runs, and give what it holds of the memory."""
-        self._all += 1
-        try:
-            with self._budget.holding() as held:
-                yield held
-        finally:
-            self._all -= 1
+    def entering(self) -> AbstractContextManager[Holding]:
+        """Count a request while a block runs, and give what it holds of the memory."""
+        return _Entered(self, self._budget)
 
     def room_for_all(self) -> None:
         """See that not too many have entered. Raises ClientFault 429."""
-        if self._all > self._config.limits.concurrent_requests:
+        if self.all_under_way > self._config.limits.concurrent_requests:
             raise too_many(
                 "limits.concurrent_requests is reached", limit="limits.concurrent_requests", retry_after_s=1
             )
 
-    @contextmanager
-    def taking(self, caller: Caller, method: str | None) -> Iterator[None]:
-        """Hold a caller's place for a request while the block runs. Raises ClientFault 429."""
+    def taking(self, caller: Caller, method: str | None) -> AbstractContextManager[None]:
+        """Hold a caller's place for a request while a block runs. Raises ClientFault 429."""
         if caller.kind == "none":
-            yield
-            return
-        if self._under_way[caller.key] >= self._config.limits.requests_per_caller:
+            return _NONE
+        if self._under_way.get(caller.key, 0) >= self._config.limits.requests_per_caller:
             raise too_many(
                 "too many requests of this caller are under way (limits.requests_per_caller)",
                 limit="limits.requests_per_caller", retry_after_s=1,
             )  # fmt: skip
         if method in self._methods:
             self._poll(caller.key)
-        self._under_way[caller.key] += 1
-        try:
-            yield
-        finally:
-            self._under_way[caller.key] -= 1
-            if not self._under_way[caller.key]:
-                del self._under_way[caller.key]
+        return _Place(self._under_way, caller.key)
 
     def _poll(self, caller: str) -> None:
         limits, now_ms = self._config.limits, self._clock.ticks_ms()

@@ -100,7 +100,7 @@ def items(data: bytes) -> list[bytes]:
 
 def join(parts: Mapping[str, bytes]) -> bytes:
     """Build an object from raw members, byte for byte as they are."""
-    return b"{" + b",".join(encode(key) + b":" + value for key, value in parts.items()) + b"}"
+    return b"{" + b",".join([encode(key) + b":" + value for key, value in parts.items()]) + b"}"
 
 
 def encode(value: Any) -> bytes:

@@ -5,11 +5,13 @@ No cookies, no redirects, no compression, no total timeout on streams (HEADERS, 
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
 
 import aiohttp
-from multidict import CIMultiDict, CIMultiDictProxy
+from multidict import CIMultiDictProxy
 from yarl import URL
 
 from shim.upstreams.broken import (
@@ -23,6 +25,7 @@ from shim.upstreams.broken import (
     outcome_of,
     unreached,
 )
+from shim.upstreams.client import Answer, Client, Headers
 from shim.wire.budget import KEY as BUFFERS
 from shim.wire.budget import Budget, Holding
 from shim.wire.era import Era
@@ -33,9 +36,6 @@ from shim.wire.sse import Frame, SseFrameTooLarge, SseParser
 
 _KEEPALIVE_S = 4
 """Shorter than the 5 s after which common servers close: a request sent on a closing connection is lost."""
-
-_OWN_HEADERS = (("Accept-Encoding", "identity"), ("User-Agent", "taskshim"))
-"""Sent unless the request brings its own; complete, so that the client library adds none of its defaults."""
 
 _FOREVER = contextlib.nullcontext()
 
@@ -49,28 +49,39 @@ class Limits:
     answer_timeout_ms: int = 60_000
 
 
-@dataclass(slots=True)
 class Counted:
-    """What became of an exchange."""
+    """What became of an exchange; as a context manager it tells method and outcome at the end."""
 
-    outcome: str = "ok"
+    __slots__ = ("_method", "_tell", "outcome")
+
+    def __init__(self, tell: Callable[[str, str], None] | None, method: str) -> None:
+        self._tell = tell
+        self._method = method
+        self.outcome = "ok"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if exc is not None:
+            self.outcome = outcome_of(exc)
+        if self._tell is not None:
+            self._tell(self._method, self.outcome)
 
 
-def open_client(limits: Limits, socket: str | None = None) -> aiohttp.ClientSession:
-    """Make the one HTTP client of the process, or one of a Unix socket; close it at the end."""
+def open_client(address: str, limits: Limits, socket: str | None = None) -> Client:
+    """Make the HTTP client of one server, over a Unix socket if one is named; close it at the end."""
     connector: aiohttp.BaseConnector
     if socket is None:
         connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=_KEEPALIVE_S)
     else:
         connector = aiohttp.UnixConnector(socket, limit=0, keepalive_timeout=_KEEPALIVE_S)
-    return aiohttp.ClientSession(
-        connector=connector,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=limits.connect_timeout_ms / 1000),
-        auto_decompress=False,
-        max_line_size=min(65536, limits.frame_bytes),
-        max_field_size=65_536,
-    )
+    return Client(
+        URL(address), connector,
+        connect_timeout_ms=limits.connect_timeout_ms, line_bytes=min(65_536, limits.frame_bytes),
+    )  # fmt: skip
 
 
 class Link:
@@ -85,15 +96,13 @@ class Link:
 
     def __init__(
         self,
-        client: aiohttp.ClientSession,
-        url: str,
+        client: Client,
         limits: Limits,
         on_change: Callable[[bool, str], None] | None = None,
     ) -> None:
-        self.url = url
+        self.url = str(client.address)
         self.limits = limits
         self._client = client
-        self._address = URL(url)
         self.on_change = on_change
         self.on_silence: Callable[[], None] | None = None
         self.on_doubt: Callable[[str], None] | None = None
@@ -106,27 +115,23 @@ class Link:
     async def send(
         self,
         method: str,
-        headers: Mapping[str, str] | Iterable[tuple[str, str]],
+        headers: Headers,
         body: bytes | None = None,
         *,
         patient: bool = False,
         at: str | None = None,
-    ) -> aiohttp.ClientResponse:
+    ) -> Answer:
         """Send a request and give the answer once its headers are in. Raises NeverSent, Interrupted.
 
         `patient` waits for them without a limit: a tool may take hours. `at` is another path of the server.
         """
-        address = self._address if at is None else self._address.origin().join(URL(at, encoded=True))
-        sent = CIMultiDict(headers)
-        for name, value in _OWN_HEADERS:
-            sent.setdefault(name, value)
+        address = None if at is None else self._client.address.origin().join(URL(at, encoded=True))
         try:
-            async with self.in_time(patient=patient):
-                response = await self._client.request(
-                    method, address, data=body, headers=sent, allow_redirects=False
-                )
-                self._health(up=True, evidence=f"HTTP {response.status}")
-                return response
+            if patient:
+                response = await self._client.request(method, headers, body, at=address)
+            else:
+                async with self._in_time():
+                    response = await self._client.request(method, headers, body, at=address)
         except NEVER_SENT as exc:
             if no_descriptor(exc):  # which says nothing of the upstream
                 raise NeverSent("the shim has too many open files to ask the upstream", 503) from exc
@@ -136,6 +141,9 @@ class Link:
         except BROKEN_OFF as exc:
             self._silent()
             raise interrupted(exc) from exc
+        if not self._up:
+            self._health(up=True, evidence=f"HTTP {response.status}")
+        return response
 
     def in_time(self, *, patient: bool) -> contextlib.AbstractAsyncContextManager[None]:
         """Bound what is done with the upstream, unless `patient`. Raises Interrupted."""
@@ -153,18 +161,9 @@ class Link:
             self._silent()
             raise Interrupted("the upstream did not answer in time", 504) from exc
 
-    @contextlib.contextmanager
-    def counting(self, method: str) -> Iterator[Counted]:
+    def counting(self, method: str) -> Counted:
         """Count an exchange at its end; who reads an error in the answer says so."""
-        counted = Counted()
-        try:
-            yield counted
-        except BaseException as exc:
-            counted.outcome = outcome_of(exc)
-            raise
-        finally:
-            if self.on_exchange is not None:
-                self.on_exchange(method, counted.outcome)
+        return Counted(self.on_exchange, method)
 
     def judge(self, era: Era, status: int, body: bytes) -> None:
         """Look at an error of a server that is taken for one of an era (ERA-PROBE)."""
@@ -196,17 +195,23 @@ class Link:
             if self.on_change is not None:
                 self.on_change(up, evidence)
 
-    async def read(self, response: aiohttp.ClientResponse) -> bytes:
+    async def read_in_time(self, response: Answer) -> bytes:
+        """Read a whole body as `read` does, and do not wait for it for ever."""
+        async with self._in_time():
+            return await self.read(response)
+
+    async def read(self, response: Answer) -> bytes:
         """Read a whole body within the frame bound. Raises Interrupted, UpstreamFault."""
         with self.budget.holding() as held:
             return await self._read(response, held)
 
-    async def _read(self, response: aiohttp.ClientResponse, held: Holding) -> bytes:
+    async def _read(self, response: Answer, held: Holding) -> bytes:
         length = response.content_length
         if length is not None and length <= self.limits.frame_bytes:  # what is announced is all there can be
             self._hold(response, held, length)
             try:
-                return await response.content.read()
+                content = response.content
+                return content.read_nowait() if content.is_eof() else await content.read()
             except BROKEN_OFF as exc:
                 raise interrupted(exc) from exc
         chunks: list[bytes] = []
@@ -220,7 +225,7 @@ class Link:
             chunks.append(chunk)
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
-    async def frames(self, response: aiohttp.ClientResponse) -> AsyncIterator[Frame]:
+    async def frames(self, response: Answer) -> AsyncIterator[Frame]:
         """Read an event stream frame by frame. Raises Interrupted, UpstreamFault."""
         parser = SseParser(self.limits.frame_bytes)
         with self.budget.holding() as held:
@@ -239,14 +244,14 @@ class Link:
         for frame in parser.finish():
             yield frame
 
-    def _hold(self, response: aiohttp.ClientResponse, held: Holding, more: int) -> None:
+    def _hold(self, response: Answer, held: Holding, more: int) -> None:
         """Count what of an answer has come. Raises UpstreamFault where there is no room for it."""
         if not held.fits(more):
             response.close()
             raise UpstreamFault("no room for the upstream's answer (limits.buffer_bytes)", 503, limit=BUFFERS)
 
 
-async def chunks_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+async def chunks_of(response: Answer) -> AsyncIterator[bytes]:
     """Give the body as it comes; a broken one raises Interrupted."""
     try:
         async for chunk in response.content.iter_any():
@@ -260,7 +265,7 @@ def media_type(headers: CIMultiDictProxy[str]) -> str:
     return headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
 
-def odd_answer(response: aiohttp.ClientResponse) -> UpstreamFault:
+def odd_answer(response: Answer) -> UpstreamFault:
     """Say that an answer is none of MCP's: what its status means, else what it brought."""
     status = of_status(response.status)
     if ":" in status or response.status >= SERVER_ERROR:
@@ -272,10 +277,9 @@ def odd_answer(response: aiohttp.ClientResponse) -> UpstreamFault:
     )
 
 
-async def denied(link: Link, response: aiohttp.ClientResponse) -> Denied:
+async def denied(link: Link, response: Answer) -> Denied:
     """Turn a 401 or 403 into what is relayed to the client. Raises Interrupted, UpstreamFault."""
-    async with link.in_time(patient=False):  # a tool may take hours, a refusal may not
-        body = await link.read(response)
+    body = await link.read_in_time(response)  # a tool may take hours, a refusal may not
     return Denied(
         response.status,
         tuple(response.headers.getall("WWW-Authenticate", ())),

@@ -1,7 +1,8 @@
 """The bytes that wait in memory, of all requests together: bodies, answers, what is kept for clients."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
 
 from shim.wire.errors import all_in_use
 
@@ -19,24 +20,27 @@ class Budget:
         """Tell whether so many bytes more can be held."""
         return self._at_most is None or self.used + more <= self._at_most()
 
-    @contextmanager
-    def holding(self) -> Iterator["Holding"]:
-        """Hold bytes while the block runs."""
-        held = Holding(self)
-        try:
-            yield held
-        finally:
-            held.set(0)
+    def holding(self) -> "Holding":
+        """Hold bytes while a block runs."""
+        return Holding(self)
 
 
 class Holding:
-    """What one holder has of the budget."""
+    """What one holder has of the budget; as a context manager it gives all of it back."""
 
     __slots__ = ("_budget", "_bytes")
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._bytes = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.count(-self._bytes)
 
     def add(self, more: int) -> None:
         """Hold more. Raises ClientFault 503 where that is beyond the bound."""

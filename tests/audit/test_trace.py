@@ -7,10 +7,12 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from shim.audit.activity import Activity
 from shim.audit.events import EVENTS, Client, Connected, RequestEnded
 from shim.audit.metrics import Metrics
+from shim.audit.notices import Notices
 from shim.audit.request_log import RequestLog
 from shim.audit.sink import MemorySink
 from shim.audit.trace import Trace
 from shim.audit.traffic import Traffic
+from shim.clock import SystemClock
 
 HEADERS = CIMultiDictProxy(CIMultiDict())
 
@@ -209,7 +211,7 @@ def test_activity_counts_what_ended_and_shows_what_waits(monkeypatch):
     now_s = 100.0
     monkeypatch.setattr("shim.audit.trace.perf_counter", lambda: now_s)
     activity, sink, traffic = Activity(), MemorySink(), Traffic()
-    log = RequestLog(sink, activity, Metrics(()), traffic)
+    log = RequestLog(sink, activity, Metrics(()), traffic, Notices(SystemClock()))
     traces = [log.begin(HEADERS) for _ in range(3)]
     for trace in traces:
         trace.era, trace.method, trace.client_name, trace.caller = "legacy", "GET", "old", "c1"

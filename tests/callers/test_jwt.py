@@ -14,6 +14,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from shim.callers.keys import Keys
 from shim.config import Config, ConfigError
+from shim.wire.errors import ShimError
 from tests.callers.conftest import Hands, bearer, headers
 from tests.callers.door import Door, Doors
 from tests.provider import AUDIENCE, KINDS, identity_provider, private_key, public_jwk, segment
@@ -255,3 +256,21 @@ async def test_a_set_by_file_needs_no_provider(keys: Keys, clock: Hands, tmp_pat
         file.write_text(content)
         with pytest.raises(ConfigError, match=rf"^identity\.jwt\.jwks_file: .*{fault}"):
             at.build(provider.jwt(jwks_url=None, jwks_file=file))
+
+
+@pytest.mark.parametrize(
+    ("claim", "message"),
+    [
+        (("exp", -31), "the token expired 31 s ago"),
+        (("exp", -7_200), "the token expired 2 h ago"),
+        (("nbf", 300), "the token is not valid for another 5 min"),
+    ],
+)
+async def test_a_401_tells_by_how_much_the_clocks_differ(
+    door: Doors, claim: tuple[str, int], message: str
+) -> None:
+    name, off_s = claim
+    async with door() as at:
+        token = at.provider.token(**{name: at.provider.now_s() + off_s})
+        with pytest.raises(ShimError, match=f"^{message}$"):
+            await at.resolver.resolve(headers(("Authorization", f"Bearer {token}")), None, session_id=None)

@@ -124,7 +124,7 @@ async def test_prunes_what_is_over_its_time_and_audits_it(held, path, tmp_path):
     audit = tmp_path / "audit.jsonl"
     config = tmp_path / "config.toml"
     config.write_text(
-        f'[ledger]\npath = "{path}"\n[audit]\npath = "{audit}"\n[tasks]\nmax_age_ms = {10**15}\n'
+        f'[ledger]\npath = "{path}"\n[audit]\npath = "{audit}"\n[tasks]\nmax_age_ms = {3 * 10**12}\n'
     )
     first = await run("prune", "--config", str(config))
     assert first.output == "1 task lost its payload, 0 rows were removed\n"

@@ -168,6 +168,11 @@ FAULTS = [
     ('[identity.api_key]\nkeys = { a = "x\\ny" }\n', "t.toml:4: identity.api_key.keys.a: must be one line"),
     ("[identity]\nsources = 'jwt'\n", 't.toml:4: identity.sources: must be a list, as ["..."]'),
     ("[tasks]\nretention_ms = '1h'\n", "t.toml:4: tasks.retention_ms: must be milliseconds, as 60000 for a"),
+    ("[tasks]\nretention_ms = 3155760000001\n", "t.toml:4: tasks.retention_ms: must be less than or equal"),
+    (
+        "[limits]\ntools = 9007199254740992\n",
+        "t.toml:4: limits.tools: must be less than or equal to 90071992",
+    ),
     ("[tasks]\nretention_ms = 0.5\n", "t.toml:4: tasks.retention_ms: must be milliseconds, as 60000 for a"),
     ("[limits]\ntools = 'x'\n", "t.toml:4: limits.tools: must be a whole number"),
     ("[cutover]\nsunset = 'soon'\n", "t.toml:4: cutover.sunset: must be a day, as 2027-07-28"),

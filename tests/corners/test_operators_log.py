@@ -7,9 +7,9 @@ from typing import Any
 import aiohttp
 import pytest
 from structlog.testing import capture_logs
-from yarl import URL
 
 from shim.app import App, running
+from shim.upstreams.http import open_client
 from tests.client import ModernClient
 from tests.corners.ml import ALICE, HandClock
 from tests.corners.two import events
@@ -86,8 +86,9 @@ async def test_a_server_that_goes_and_comes_back_is_told(upstream: Scripted, tmp
             for _ in range(2):
                 assert (await client.call("run")).status == 502
             link = app.stands["main"].link
-            link._address = URL(upstream.url)  # it stands up at last
+            link._client = open_client(upstream.url, link.limits)  # it stands up at last
             await client.call("run")
+            await link._client.close()
     lines = [
         (one["event"], one["log_level"], one.get("evidence")) for one in logs if "reached" in one["event"]
     ]

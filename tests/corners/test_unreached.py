@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 from aiohttp.client_reqrep import ConnectionKey
 from structlog.testing import capture_logs
+from yarl import URL
 
 from shim.app import running
 from shim.upstreams.broken import NeverSent
@@ -33,6 +34,8 @@ def verification(message: str) -> ssl.SSLCertVerificationError:
 
 class _Failing:
     """A client that gets no connection."""
+
+    address = URL("https://hidden.example.org/mcp")
 
     def __init__(self, fault: Exception) -> None:
         self._fault = fault
@@ -72,10 +75,10 @@ class _Failing:
 async def test_it_says_why(fault: Exception, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     heard: list[tuple[bool, str]] = []
-    link = Link(_Failing(fault), "https://hidden.example.org/mcp", Limits())  # type: ignore[arg-type]
+    link = Link(_Failing(fault), Limits())  # type: ignore[arg-type]
     link.on_change = lambda up, evidence: heard.append((up, evidence))
     with pytest.raises(NeverSent) as caught:
-        await link.send("POST", {}, b"{}")
+        await link.send("POST", (), b"{}")
     assert caught.value.message == f"the upstream cannot be reached: {why}"
     assert "hidden" not in caught.value.message
     assert heard == [(False, why)]
@@ -84,10 +87,10 @@ async def test_it_says_why(fault: Exception, why: str, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
 async def test_a_want_of_descriptors_says_nothing_of_the_server(number: int) -> None:
     fault = aiohttp.ClientConnectorError(KEY, OSError(number, "no"))
-    link = Link(_Failing(fault), "https://hidden.example.org/mcp", Limits())  # type: ignore[arg-type]
+    link = Link(_Failing(fault), Limits())  # type: ignore[arg-type]
     link.on_change = lambda *_: pytest.fail("the server is as it was")
     with pytest.raises(NeverSent) as caught:
-        await link.send("POST", {}, b"{}")
+        await link.send("POST", (), b"{}")
     assert (caught.value.http_status, caught.value.message) == (
         503,
         "the shim has too many open files to ask the upstream",
@@ -123,6 +126,6 @@ async def test_a_file_of_trusted_certificates_that_is_not_there_is_named(
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "gone.pem"))
     fault = aiohttp.ClientConnectorCertificateError(KEY, verification("self-signed certificate"))
-    link = Link(_Failing(fault), "https://hidden.example.org/mcp", Limits())  # type: ignore[arg-type]
+    link = Link(_Failing(fault), Limits())  # type: ignore[arg-type]
     with pytest.raises(NeverSent, match=r"\(trusted ones: SSL_CERT_FILE, which names no file\)"):
-        await link.send("POST", {}, b"{}")
+        await link.send("POST", (), b"{}")

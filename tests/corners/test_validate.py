@@ -210,5 +210,6 @@ async def test_an_odd_upstream_is_the_defined_error(
     assert reply.error["code"] == -32603
     assert reply.status in {200, 502}
     assert "a request failed" not in caplog.text
+    assert "ledger cannot be used" not in caplog.text
     upstream.on("tools/call", text("fine"))
     assert (await client.call("run")).result["content"][0]["text"] == "fine"

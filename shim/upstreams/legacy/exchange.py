@@ -3,11 +3,10 @@
 import contextlib
 from collections.abc import Awaitable, Callable
 
-import aiohttp
-
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context
 from shim.upstreams.broken import Interrupted
+from shim.upstreams.client import Answer
 from shim.upstreams.http import Link, denied, media_type, odd_answer
 from shim.wire.era import Era
 from shim.wire.errors import UpstreamFault
@@ -52,7 +51,7 @@ class Exchange:
             headers.append((SESSION_ID, self._wire_id))
         return headers
 
-    async def send(self, ctx: Context, body: bytes, *, patient: bool) -> aiohttp.ClientResponse:
+    async def send(self, ctx: Context, body: bytes, *, patient: bool) -> Answer:
         """Post a message and give what comes back once its headers are in. Raises NeverSent, Interrupted."""
         response = await self._link.send("POST", self.headers(ctx), body, patient=patient)
         if is_success(response.status):
@@ -76,9 +75,7 @@ class Exchange:
             response = await self._link.send("DELETE", self.headers(ctx))
             response.release()
 
-    async def answer(
-        self, ctx: Context, response: aiohttp.ClientResponse, rid: bytes, hear: Hear
-    ) -> Response:
+    async def answer(self, ctx: Context, response: Answer, rid: bytes, hear: Hear) -> Response:
         """Read the answer to a request out of what came back. Raises Gone, Denied, UpstreamFault."""
         if response.status in UNAUTHORIZED:
             self._authority.refused(ctx)
@@ -98,7 +95,7 @@ class Exchange:
             raise UpstreamFault("the upstream answered another request")
         return message
 
-    async def _streamed(self, response: aiohttp.ClientResponse, rid: bytes, hear: Hear) -> Response:
+    async def _streamed(self, response: Answer, rid: bytes, hear: Hear) -> Response:
         async for frame in self._link.frames(response):
             if not frame.data:
                 continue

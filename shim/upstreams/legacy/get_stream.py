@@ -5,12 +5,11 @@ import contextlib
 import dataclasses
 from collections.abc import Awaitable, Callable
 
-import aiohttp
-
 from shim.clock import Clock, retry_ms
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context
 from shim.upstreams.broken import Denied
+from shim.upstreams.client import Answer
 from shim.upstreams.http import Link, media_type
 from shim.wire.errors import UpstreamFault
 from shim.wire.http import LAST_EVENT_ID, OK, SSE_TYPE, UNAUTHORIZED
@@ -111,7 +110,7 @@ class GetStream:
             await self._clock.sleep_ms(wait_ms or retry_ms(_RECONNECT_MS, attempt))
             attempt += 1
 
-    async def _read(self, ctx: Context, response: aiohttp.ClientResponse) -> None:
+    async def _read(self, ctx: Context, response: Answer) -> None:
         async for frame in self._link.frames(response):
             if frame.id is not None:
                 self._last_event_id = frame.id or None

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import aiohttp
-
 from shim.clock import Clock
 from shim.hub.rawjson import Members, RawJsonError
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context, Notify
 from shim.upstreams.broken import Interrupted
+from shim.upstreams.client import Answer
 from shim.upstreams.http import Link, denied, media_type, odd_answer
 from shim.wire.era import MODERN_VERSIONS, Era
 from shim.wire.errors import UpstreamFault
@@ -99,9 +98,7 @@ class Exchange:
             headers.append((MCP_NAME, encode_value(name)))
         return [*headers, *self._parts.authority.headers(ctx)]
 
-    async def _answer(
-        self, ctx: Context, response: aiohttp.ClientResponse, rid: bytes, heard: Notify
-    ) -> Response:
+    async def _answer(self, ctx: Context, response: Answer, rid: bytes, heard: Notify) -> Response:
         if response.status in UNAUTHORIZED:
             self._parts.authority.refused(ctx)
             raise await denied(self._parts.link, response)
@@ -122,9 +119,7 @@ class Exchange:
         self._parts.authority.accepted(ctx)
         return message
 
-    async def _streamed(
-        self, ctx: Context, response: aiohttp.ClientResponse, rid: bytes, heard: Notify
-    ) -> Response:
+    async def _streamed(self, ctx: Context, response: Answer, rid: bytes, heard: Notify) -> Response:
         async for frame in self._parts.link.frames(response):
             if not frame.data:
                 continue

@@ -203,8 +203,9 @@ class World:
 
     def foreign_names(self, body: bytes, caller: str) -> Iterator[str]:
         """Give what stands in a message that is another caller's."""
+        named: list[Job | Question] = [*self.jobs, *self.questions]
         for name in {found.decode() for found in _NAMES.findall(body)}:
-            for one in (*self.jobs, *self.questions):
+            for one in named:
                 if one.owner != caller and name == one.name:
                     yield name
         for job in self.jobs:

@@ -175,7 +175,8 @@ class TaskRules(Talk):
 
     async def together(self, *asked: Any) -> list[Reply]:
         """Ask several things at the same moment."""
-        return await asyncio.gather(*asked)
+        replies: list[Reply] = await asyncio.gather(*asked)
+        return replies
 
     async def ping(self, seat: Seat) -> Reply:
         """Ask something that every server answers."""
@@ -232,7 +233,8 @@ class TaskRules(Talk):
         ):
             statuses = {"completed"}
         if len(statuses) == 1:
-            job.told(*statuses, f"{where} of {seat.name}", passed=self.passes(job, seat) and where != "list")
+            [status] = statuses
+            job.told(status, f"{where} of {seat.name}", passed=self.passes(job, seat) and where != "list")
         else:
             hold(job.end is None, "an ended task is shown as open:", job.handle, where)
         if seat.era == "modern":

@@ -124,6 +124,7 @@ class Talk(RuleBasedStateMachine):
         if kill:
             self.server.away = Broken()
             _keep(self.ledger_path)
+            self.world.kills += 1
         await self.inner.aclose()
         self.inner = AsyncExitStack()
         if kill:

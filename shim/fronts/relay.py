@@ -15,6 +15,7 @@ from aiohttp import hdrs, web
 from shim.fronts.reply import Reply
 from shim.upstreams.authority import Authority
 from shim.upstreams.base import Context
+from shim.upstreams.broken import Interrupted, outcome_of
 from shim.upstreams.client import Answer
 from shim.upstreams.http import Counted, Link, media_type
 from shim.wire.era import Era
@@ -106,7 +107,13 @@ class Relay:
             if media_type(response.headers) == SSE_TYPE:
                 await reply.open_stream(response.status)
                 async with _while_open(beside):
-                    return await self._stream(response, reply, tap, counted)
+                    try:
+                        await self._stream(response, reply, tap, counted)
+                    except Interrupted as exc:
+                        if self._passed.era is not Era.LEGACY or not reply.resumable:
+                            raise
+                        counted.outcome = outcome_of(exc)  # its client takes it up again, as without a shim
+                    return await reply.end_stream()
             # a tool may take hours, a refusal may not
             answer = await (self._link.read_in_time if refused else self._link.read)(response)
             if not answer and http.method == hdrs.METH_POST and is_success(response.status):
@@ -124,9 +131,7 @@ class Relay:
                 await reply.answering(answer)
             return reply.raw(response.status, answer, response.headers.get(hdrs.CONTENT_TYPE))
 
-    async def _stream(
-        self, response: Answer, reply: Reply, tap: Tap | None, counted: Counted
-    ) -> web.StreamResponse:
+    async def _stream(self, response: Answer, reply: Reply, tap: Tap | None, counted: Counted) -> None:
         async for frame in self._link.frames(response):
             reply.resumable |= frame.id is not None
             raw, shown = frame.raw, frame.data or b""
@@ -140,7 +145,6 @@ class Relay:
                 counted.outcome = "error"
             await reply.answering(shown)
             await reply.raw_frame(raw)
-        return await reply.end_stream()
 
     def _headers(self, http: web.BaseRequest, ctx: Context, *, has_body: bool) -> list[tuple[str, str]]:
         headers = [(name, value) for name in self._passed.onwards for value in http.headers.getall(name, ())]

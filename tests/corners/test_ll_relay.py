@@ -97,6 +97,20 @@ async def test_resumption_asks_with_the_last_event_id(upstream: Scripted, client
 
 
 @pytest.mark.rule("LL-1")
+@pytest.mark.parametrize("event_id", ["e-1", None])
+async def test_a_broken_stream_is_answered_only_where_its_client_cannot_resume_it(
+    upstream: Scripted, client: LegacyClient, event_id: str | None
+) -> None:
+    out = upstream.stream("tools/call")
+    async with client.stream("tools/call", {"name": "run", "arguments": {}}) as stream:
+        await out.send({"jsonrpc": "2.0", "method": "notifications/message", "params": {}}, event_id=event_id)
+        assert (await stream.message())["method"] == "notifications/message"
+        await out.abort()
+        last = await stream.rest()
+    assert [message["error"]["code"] for message in last] == ([] if event_id else [-32603])
+
+
+@pytest.mark.rule("LL-1")
 @pytest.mark.parametrize("status", [405, 409])
 async def test_a_refused_get_stream_is_refused(upstream: Scripted, client: LegacyClient, status: int) -> None:
     upstream.get_answer = Raw(b"", status, {"Allow": "POST"})

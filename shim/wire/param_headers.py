@@ -18,6 +18,7 @@ PREFIX = "Mcp-Param-"
 _ANNOTATION = "x-mcp-header"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NUMBER = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
 _TYPES = ("string", "integer", "boolean")
 _SAFE = 2**53 - 1
@@ -115,11 +116,12 @@ def _at(values: object, path: Sequence[str]) -> object:
 
 
 def _text(value: object) -> str | None:
+    """Write a value for a header; None where it has none, as half a surrogate has no UTF-8."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int) and abs(value) <= _SAFE:
         return str(value)
-    return value if isinstance(value, str) else None
+    return value if isinstance(value, str) and _SURROGATE.search(value) is None else None
 
 
 def _same(given: str, value: object) -> bool:

@@ -48,6 +48,8 @@ def test_a_schema_that_wants_nothing(schema: object) -> None:
         (b'{"region":" padded "}', {"Mcp-Param-Region": "=?base64?IHBhZGRlZCA=?="}),
         (b'{"region":"line1\\nline2"}', {"Mcp-Param-Region": "=?base64?bGluZTEKbGluZTI=?="}),
         (b'{"region":"=?base64?literal?="}', {"Mcp-Param-Region": "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="}),
+        (b'{"region":"\\uDDDD","count":1}', {"Mcp-Param-Count": "1"}),
+        (b'{"region":"\\ud83c\\udf0d"}', {"Mcp-Param-Region": "=?base64?8J+MjQ==?="}),
         (None, {}),
     ],
 )
@@ -96,6 +98,7 @@ _FITS = [
     ({"Mcp-Param-Count": "99007199254740993"}, b'{"count":99007199254740993}'),
     ({"Mcp-Param-City": "x"}, b'{"where":{"city":"x"}}'),
     ({"Mcp-Param-Elsewhere": "anything"}, b"{}"),
+    ({}, b'{"region":"\\uDDDD"}'),
 ]
 _MISFITS = [
     ({}, b'{"region":"us"}'),
@@ -110,6 +113,7 @@ _MISFITS = [
     ({"Mcp-Param-Count": "43"}, b'{"count":42}'),
     ({"Mcp-Param-Count": "42.5"}, b'{"count":42}'),
     ({"Mcp-Param-Count": "4_2"}, b'{"count":42}'),
+    ({"Mcp-Param-Region": "=?base64?7bed?="}, b'{"region":"\\uDDDD"}'),
     ({"Mcp-Param-Dry": "True"}, b'{"dry":true}'),
     ({"Mcp-Param-Dry": "1"}, b'{"dry":true}'),
 ]

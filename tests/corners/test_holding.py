@@ -97,6 +97,7 @@ async def test_a_task_is_not_looked_at_without_its_owners_credential(
     upstream.on("tools/call", text("hi"))
     async with corner(upstream, tmp_path, identity={"credential_hold_ms": 1}) as ml:
         await ml.create()
+        await settled(ml)  # a spare session that opens later would hold the credential anew
         for _ in range(2):
             await looked(ml)
         assert not upstream.seen("tasks/get")

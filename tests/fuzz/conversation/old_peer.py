@@ -65,7 +65,7 @@ class OldPeer(Peer):
         self._announce(job)
         get = self._gets.get(job.session or "")
         if self.on_get and get is not None and get.is_open:
-            self._put(question, get)
+            self._put(question, get, job.session)
         else:
             self._put_all(job)
         return question
@@ -171,12 +171,12 @@ class OldPeer(Peer):
         if waiting is not None:
             for question in job.questions:
                 if question.key is None and question.is_open:
-                    self._put(question, waiting.stream)
+                    self._put(question, waiting.stream, waiting.seen.session)
 
-    def _put(self, question: Question, stream: Stream) -> None:
+    def _put(self, question: Question, stream: Stream, session: str | None) -> None:
         assert question.job is not None
         question.key = f"task-{question.name}"
-        question.session = question.job.session
+        question.session = session
         about = question.job.name if self.names_tasks else None
         self.soon(stream.send(elicit(question.key, about, question.name)))
 

@@ -26,6 +26,7 @@ from shim.wire.http import (
     SESSION_ID,
     SSE_TYPE,
     UNAUTHORIZED,
+    is_refusal,
     is_success,
 )
 from shim.wire.jsonrpc import is_error
@@ -95,7 +96,7 @@ class Relay:
         response = await self._link.send(http.method, headers, body, patient=True)
         async with response:
             ctx.trace.http_status = response.status
-            if refused := response.status >= 400:  # noqa: PLR2004 - from there on it is one
+            if refused := is_refusal(response.status):
                 counted.outcome = "denied" if response.status in UNAUTHORIZED else "error"
             if is_success(response.status):
                 self._authority.accepted(ctx)
@@ -127,7 +128,7 @@ class Relay:
                     answer = await opened(response, answer) or answer
             elif tap is not None and answer.lstrip()[:1] == _JSON:
                 answer = await tap(answer) or answer
-            if response.status < 400:  # noqa: PLR2004 - what is refused is no answer of the call
+            if not refused:  # what is refused is no answer of the call
                 await reply.answering(answer)
             return reply.raw(response.status, answer, response.headers.get(hdrs.CONTENT_TYPE))
 

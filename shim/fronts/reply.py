@@ -1,7 +1,6 @@
 """One answer to one client request: JSON while nothing else has to be said, an event stream from then on."""
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Iterable
 
 from aiohttp import hdrs, web
@@ -10,13 +9,11 @@ from shim.audit.trace import Trace
 from shim.upstreams.broken import Denied
 from shim.wire.budget import Holding
 from shim.wire.challenge import named_elsewhere
-from shim.wire.http import JSON_TYPE, SSE_TYPE, is_success
+from shim.wire.http import JSON_TYPE, SSE_TYPE, UNSENDABLE, is_success
 from shim.wire.jsonrpc import Notification, is_error, write_notification
 from shim.wire.sse import COMMENT, encode_event
 
 _CHALLENGED = (401, 403)
-_UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-"""Control characters: read out of a server's header leniently, they must not be written into one."""
 _PIECE_BYTES = 64 * 1024
 
 
@@ -257,4 +254,4 @@ class Reply:
 
 
 def _sendable(value: str) -> str:
-    return _UNSENDABLE.sub("", value)
+    return UNSENDABLE.sub("", value)

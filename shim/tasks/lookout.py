@@ -38,9 +38,8 @@ class Lookout:
             try:
                 await self.once()
             except Exception:
-                log.exception(
-                    "the tasks that nobody asks for could not be looked at"
-                )  # the next round may go
+                # the next round may go
+                log.exception("the tasks that nobody asks for could not be looked at")
 
     async def once(self) -> None:
         """Look at each open task once that no client has touched for `sessions.idle_ms`."""

@@ -6,7 +6,6 @@ than all of the shim's own work on it (docs/performance.md). The calls into aioh
 session makes.
 """
 
-import re
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
@@ -17,13 +16,14 @@ from aiohttp.http import HttpProcessingError
 from multidict import CIMultiDictProxy
 from yarl import URL
 
+from shim.wire.http import UNSENDABLE
+
 Headers = Sequence[tuple[str, str]]
 
 _OWN_HEADERS = (("Accept", "*/*"), ("Accept-Encoding", "identity"), ("User-Agent", "taskshim"))
 """Sent, as `Host` is, unless the request brings its own."""
 _FRAMING = frozenset({"content-length", "transfer-encoding"})
 """Made here, of the body that is sent."""
-_UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _BODILESS = frozenset({"GET", "HEAD", "OPTIONS"})
 _REPEATABLE = _BODILESS | {"DELETE"}
 
@@ -133,7 +133,7 @@ class Client:
             lines.append(f"Content-Length: {len(body or b'')}")
         own = [line for name, line in self._own if name not in given]
         said = [f"{method} {address.raw_path_qs} HTTP/1.1", *own, *lines]
-        if not all(map(str.isprintable, said)) and _UNSENDABLE.search("\t".join(said)):
+        if not all(map(str.isprintable, said)) and UNSENDABLE.search("\t".join(said)):
             raise ValueError("a control character in a header")
         return ("\r\n".join(said) + "\r\n\r\n").encode(errors="ignore")  # without halves of surrogates
 

@@ -1,5 +1,7 @@
 """HTTP as MCP uses it: the names of headers, the media types, the kinds of status."""
 
+import re
+
 SESSION_ID = "Mcp-Session-Id"
 LAST_EVENT_ID = "Last-Event-ID"
 PROTOCOL_VERSION = "MCP-Protocol-Version"
@@ -19,6 +21,8 @@ NOT_FOUND = 404
 SERVER_ERROR = 500
 """From there on the server is at fault."""
 _REDIRECT, _FAULT = 300, 400
+UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+"""Control characters: read out of a peer's header leniently, they must not be written into one."""
 
 
 def is_success(status: int) -> bool:

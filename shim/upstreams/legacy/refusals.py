@@ -3,6 +3,7 @@
 from shim.hub import rawjson
 from shim.upstreams.faults import code
 from shim.wire.errors import INVALID_PARAMS, UpstreamFault
+from shim.wire.http import SERVER_ERROR, is_refusal
 from shim.wire.jsonrpc import Response
 
 
@@ -24,6 +25,6 @@ def not_yet(error: bytes) -> bool:
 
 def taken(status: int) -> bool:
     """Tell whether a server took a message; one that is down did not refuse it. Raises UpstreamFault."""
-    if status >= 500:  # noqa: PLR2004 - a server error: it is said again later
+    if status >= SERVER_ERROR:  # it is said again later
         raise UpstreamFault(f"the upstream answered {status}")
-    return status < 400  # noqa: PLR2004 - any 2xx will do (NOTIFY)
+    return not is_refusal(status)  # any 2xx will do (NOTIFY)
